@@ -1,0 +1,52 @@
+// What the runtime tells about itself while it runs. Implemented by net/metrics and by the log; called from actor
+// threads, so every call must be quick and thread-safe. Plain values, no actor type.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "actors/core/generation.hpp"
+
+namespace troupe::core {
+
+struct request_record {
+  request_id id;
+  std::string label;
+  end_reason reason = end_reason::end_token;
+  refusal why_refused = refusal::none;
+  life_phase phase = life_phase::done;   ///< where it was when it ended
+  token_usage usage;
+  request_times times;
+  std::uint32_t preemptions = 0;
+  std::uint32_t max_tokens = 0;
+};
+
+struct step_record {
+  std::uint64_t step = 0;
+  std::uint32_t sequences = 0;
+  std::uint32_t prefill_tokens = 0;
+  std::uint32_t decode_tokens = 0;
+  std::uint64_t elapsed_us = 0;
+};
+
+/// The allocator's own counts, after each change.
+struct pool_record {
+  std::uint64_t total = 0, used = 0, cached = 0, quarantined = 0;
+  std::uint64_t allocated_total = 0;     ///< blocks ever granted
+  std::uint64_t leaked = 0;              ///< leased, but to no lease the scheduler knows (last audit)
+};
+
+class observer {
+ public:
+  virtual ~observer() = default;
+  virtual void on_end(const request_record&) = 0;
+  virtual void on_step(const step_record&) = 0;
+  virtual void on_pool(const pool_record&) = 0;
+  virtual void on_released(end_reason why, bool preempted, std::uint32_t blocks) = 0;
+  virtual void on_release_latency(double seconds) = 0;  ///< cause seen -> blocks back
+  virtual void on_load(std::uint32_t running, std::uint32_t waiting) = 0;
+  virtual void on_preemption() = 0;
+  virtual void on_inter_token(double seconds) = 0;
+  virtual void on_violation(const std::string& invariant) = 0;
+};
+
+}  // namespace troupe::core

@@ -1,0 +1,76 @@
+// Every setting of `troupe serve`, with its default and range in one struct. Filled from the command line by
+// tools/troupe.cpp, checked here, read-only afterwards. Knows nothing of actors, sockets or models.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct runtime_config {
+  // model and device
+  std::string model;                           ///< path of the GGUF file
+  std::vector<std::string> served_model_names; ///< default: the file's stem
+  std::uint32_t threads = 0;                   ///< 0: the cores this process may use
+  std::string isa = "auto";                    ///< auto, avx512-vnni, avx2, portable
+
+  // KV pool
+  std::uint32_t block_size = 16;               ///< tokens: 16 or 32
+  std::optional<std::uint32_t> num_kv_blocks;  ///< wins over kv_cache_memory
+  std::uint64_t kv_cache_memory = 1ull << 30;  ///< bytes
+
+  // scheduling
+  std::uint32_t max_model_len = 0;             ///< 0: the model's
+  std::uint32_t max_num_seqs = 32;
+  std::uint32_t max_num_batched_tokens = 512;
+  std::uint32_t max_num_queued_reqs = 64;
+  std::uint32_t max_step_ms = 100;
+  double queue_timeout_s = 60;                 ///< 0: none; the same for the next two
+  double first_token_timeout_s = 120;
+  double request_timeout_s = 600;
+
+  // net
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;                   ///< 0: any free port, printed when ready
+  std::uint32_t threads_http = 1;
+  std::uint32_t max_connections = 1024;
+  std::uint32_t max_websocket_connections = 256;
+  std::uint64_t max_body_bytes = 4ull << 20;
+  std::uint64_t max_message_bytes = 4ull << 20;///< one WebSocket message
+  std::uint64_t max_pipelined_bytes = 64ull << 10;
+  std::uint64_t max_outbound_bytes = 1ull << 20; ///< undelivered answer of one request
+  std::uint32_t max_n = 16;                    ///< choices of one request (n, or prompts x n)
+  std::uint32_t max_ws_queue = 16;             ///< responses waiting on one WebSocket
+  double header_timeout_s = 10;                ///< a request's header and body must arrive within this and the next
+  double body_timeout_s = 30;
+  double keep_alive_timeout_s = 75;            ///< an idle connection between requests
+  double client_send_timeout_s = 30;           ///< one write that makes no progress
+  double sse_keep_alive_interval_s = 15;
+  double ws_ping_interval_s = 20;
+  double ws_max_age_s = 3600;
+  double tcp_user_timeout_s = 30;
+  double tcp_keepalive_s = 30;
+  bool half_close_is_gone = true;              ///< FIN during a request counts as a client that left
+  std::vector<std::string> api_keys;
+  std::vector<std::string> allowed_origins;    ///< beside the same host
+  bool metrics_open = false;                   ///< /metrics without the key
+  double shutdown_timeout_s = 10;              ///< drain on SIGTERM
+  double stall_ready_s = 30;                   ///< no step retired while work waits: /ready turns 503
+  double stall_health_s = 120;
+
+  // output
+  bool json = false;
+  bool enable_log_requests = false;            ///< prompts in the log
+  std::string log_level = "info";
+
+  /// All problems at once, each naming option, value and range; empty when the configuration is sound.
+  std::vector<std::string> problems() const;
+};
+
+/// "512", "64KiB", "1GiB", "1.5G" to bytes. nullopt: not a size.
+std::optional<std::uint64_t> parse_size(const std::string& text);
+/// 1536 -> "1.5 KiB".
+std::string format_size(std::uint64_t bytes);
+
+}  // namespace troupe

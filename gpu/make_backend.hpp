@@ -1,0 +1,36 @@
+// From a model file to a device: what `troupe serve` and the tests start with.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "gpu/backend.hpp"
+#include "gpu/model/chat_template.hpp"
+#include "gpu/model/gguf.hpp"
+#include "gpu/model/model_config.hpp"
+#include "gpu/model/tokenizer.hpp"
+
+namespace troupe::gpu {
+
+/// A model file opened and checked; the tokenizer and template are ready, the weights are still only mapped.
+/// Immutable; shared by sessions and backend.
+struct loaded_model {
+  gguf_file file;
+  model_config config;
+  tokenizer vocabulary;
+  chat_template chat;
+};
+
+/// Throws model_error (one line: file, field, value).
+std::shared_ptr<const loaded_model> load_model(const std::string& path);
+
+struct backend_options {
+  std::uint32_t threads = 0;     ///< 0: the cores this process may use (affinity and cgroup quota)
+  std::string isa = "auto";      ///< auto, avx512-vnni, avx2, portable
+  std::uint32_t block_size = 16; ///< 16 or 32
+  std::uint32_t num_blocks = 0;  ///< > 0; the pool is allocated and touched here
+};
+
+/// Throws model_error or std::invalid_argument (unknown or unsupported isa, too little memory with both numbers).
+std::unique_ptr<backend> make_backend(std::shared_ptr<const loaded_model>, const backend_options&);
+
+}  // namespace troupe::gpu

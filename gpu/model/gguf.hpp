@@ -1,0 +1,81 @@
+// A GGUF file, mapped read-only and checked completely before anything is read through it: every count,
+// length, offset and size is compared with the file's real size, with overflow-safe arithmetic.
+// Owns the mapping; string_views and spans handed out live as long as the gguf_file.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "gpu/model/model_error.hpp"
+
+namespace troupe::gpu {
+
+/// ggml's numbering. Only the listed ones can be loaded.
+enum class tensor_type : std::uint32_t { f32 = 0, f16 = 1, q4_0 = 2, q4_1 = 3, q8_0 = 8 };
+
+const char* name_of(tensor_type);
+/// Elements per block (1 for f32, f16; 32 for the others) and bytes per block.
+std::uint32_t block_elements(tensor_type);
+std::uint32_t block_bytes(tensor_type);
+
+struct gguf_tensor {
+  std::string name;
+  tensor_type type{};
+  std::vector<std::uint64_t> shape;  ///< ggml order: shape[0] is the contiguous (input) dimension
+  std::span<const std::byte> data;   ///< exactly the tensor's bytes, inside the mapping
+  std::uint64_t rows() const;        ///< product of shape[1..]
+};
+
+/// A metadata value; integers of every width widen to 64 bits, arrays of strings and of numbers are kept apart.
+using gguf_value = std::variant<std::int64_t, std::uint64_t, double, bool, std::string,
+                                std::vector<std::string>, std::vector<std::int64_t>, std::vector<double>>;
+
+class gguf_file {
+ public:
+  /// Maps and checks `path`. Throws model_error; never reads outside the file, never allocates more
+  /// than a small multiple of the file's size.
+  static gguf_file open(const std::string& path);
+  gguf_file(gguf_file&&) noexcept;
+  gguf_file& operator=(gguf_file&&) noexcept;
+  ~gguf_file();
+
+  const std::string& path() const { return path_; }
+  std::uint64_t size_bytes() const { return size_; }
+
+  /// Typed look-ups. The first form throws model_error naming file, key, and found/expected type when the key
+  /// is absent or of another type; find_* answers nothing when absent and still throws on a wrong type.
+  std::uint64_t get_uint(std::string_view key) const;
+  double get_float(std::string_view key) const;
+  const std::string& get_string(std::string_view key) const;
+  const std::vector<std::string>& get_strings(std::string_view key) const;
+  std::optional<std::uint64_t> find_uint(std::string_view key) const;
+  std::optional<double> find_float(std::string_view key) const;
+  std::optional<bool> find_bool(std::string_view key) const;
+  const std::string* find_string(std::string_view key) const;
+  const std::vector<std::string>* find_strings(std::string_view key) const;
+  const std::vector<std::int64_t>* find_ints(std::string_view key) const;
+
+  const std::vector<gguf_tensor>& tensors() const { return tensors_; }
+  const gguf_tensor* find_tensor(std::string_view name) const;
+
+  /// model_error with the file's path in front: "PATH: <what>".
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  gguf_file() = default;
+  std::string path_;
+  void* map_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::map<std::string, gguf_value, std::less<>> values_;
+  std::vector<gguf_tensor> tensors_;
+  std::map<std::string, std::size_t, std::less<>> tensor_index_;
+};
+
+}  // namespace troupe::gpu
