@@ -54,6 +54,7 @@ struct token_piece {
   std::string bytes;                                ///< raw bytes of the token
   std::optional<float> logprob;                     ///< none for the prompt's first token
   std::vector<std::pair<token_id, float>> top;
+  bool operator==(const token_piece&) const = default;
 };
 
 /// A piece of an answer. Text is whole UTF-8 characters; nothing of a possible stop string is in it.
@@ -62,6 +63,7 @@ struct generation_delta {
   std::vector<token_piece> tokens;     ///< filled when log-probabilities were asked for
   bool prompt = false;                 ///< the echoed prompt rather than generated text
   std::uint32_t completion_tokens = 0; ///< sampled so far, this delta included
+  bool operator==(const generation_delta&) const = default;
 };
 
 struct token_usage {

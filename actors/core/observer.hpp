@@ -41,7 +41,8 @@ class observer {
   virtual void on_end(const request_record&) = 0;
   virtual void on_step(const step_record&) = 0;
   virtual void on_pool(const pool_record&) = 0;
-  virtual void on_released(end_reason why, bool preempted, std::uint32_t blocks) = 0;
+  /// `after`: the pool with those blocks back, in one call so that no scrape sees half of it.
+  virtual void on_released(end_reason why, bool preempted, std::uint32_t blocks, const pool_record& after) = 0;
   virtual void on_release_latency(double seconds) = 0;  ///< cause seen -> blocks back
   virtual void on_load(std::uint32_t running, std::uint32_t waiting) = 0;
   virtual void on_preemption() = 0;

@@ -5,14 +5,19 @@
 //  - at most one step in flight; the next is planned only after step_done or step_failed of the last;
 //  - a request that ended while a step names it is `retiring`: nothing is planned for it, its lease goes back and its
 //    `ended` goes out when that step returns, never before, never later;
-//  - release of a lease is emitted in one place, once per lease that was ever asked for.
+//  - release of a lease is emitted in one place, once per lease that was ever asked for; a denial closes the lease it
+//    answers, which then never held anything and needs no release.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/core/events.hpp"
+#include "actors/core/request.hpp"
+#include "actors/core/step_plan.hpp"
 
 namespace troupe::core {
 
@@ -29,6 +34,8 @@ struct scheduler_limits {
   deadlines_ms deadlines;                  ///< defaults; 0 = none
   /// Smallest of model_context and the whole pool in tokens.
   std::uint32_t effective_context() const;
+  std::uint64_t pool_tokens() const;
+  bool operator==(const scheduler_limits&) const = default;
 };
 
 /// Not an event of the protocol: one of our own rules was broken. Shells abort in dev, count and log in release.
@@ -84,8 +91,60 @@ class scheduler_machine {
   bool operator==(const scheduler_machine&) const = default;
   std::uint64_t hash() const;
 
-  // The private part (request records as a variant of one struct per state, queue order, cost estimate) is the
-  // implementer's.
+ private:
+  struct step_under_way {
+    step_id step;
+    std::vector<request_id> items;  // in plan order
+    std::uint32_t decode_rows = 0, prefill_tokens = 0;
+    bool operator==(const step_under_way&) const = default;
+  };
+
+  // Every event ends here: what became possible or due is done, in this order (scheduler_machine.cpp).
+  void advance(time_us now, effects&);
+  void expire(time_us now, effects&);
+  void settle(effects&);
+  // scheduler_admission.cpp: who gets blocks, who gives them up.
+  std::optional<refused> objection_to(const submit&) const;
+  bool queue_is_full() const;
+  void relieve(effects&);
+  void grow(effects&);
+  void admit(effects&);
+  void preempt(request&, effects&);
+  void back_to_queue(request&);
+  void blocks_came_back();
+  // scheduler_planning.cpp
+  void plan(time_us now, effects&);
+  plan_item item_of(const request&, std::uint32_t tokens) const;
+  // scheduler_results.cpp
+  void absorb(request&, const item_result&, time_us now, effects&);
+  void take_token(request&, const scored_token&, life_phase, tokens_out, time_us now, effects&);
+  void fail_step(const step_under_way&, const std::string& what, time_us now, effects&);
+  // The way out. close() is for ends that may meet a step in flight, finish() is the end itself.
+  void close(request&, verdict, time_us now, effects&);
+  void finish(request&, const verdict&, life_phase, time_us now, effects&);
+  void give_back(lease_id, end_reason why, bool preempted, effects&) const;
+
+  request* find(request_id);
+  std::uint32_t capacity_of(const holding&) const;
+  std::uint32_t computable(const request&) const;
+  std::vector<lease_id> live_leases() const;
+
+  scheduler_limits limits_;
+  std::map<request_id, request> requests_;
+  std::map<rank, request_id> queue_;            // queued and awaiting_recompute
+  std::map<rank, request_id> running_;          // all others
+  std::optional<request_id> asking_;            // the one in awaiting_grant
+  std::optional<step_under_way> in_flight_;
+  step_cost cost_;
+  bool blocked_ = false;                        // denied; no ask until blocks come back or nothing runs
+  bool draining_ = false;
+  bool stopped_ = false;
+  bool audited_idle_ = true;
+  std::uint64_t arrivals_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t ignored_ = 0;
+  time_us look_again_ = never;                  // no deadline is over before this
+  time_us audit_due_ = 0;
 };
 
 }  // namespace troupe::core

@@ -58,7 +58,41 @@ class session_machine {
 
   bool finished() const;   ///< the client has its terminal event
   bool operator==(const session_machine&) const = default;
-  // The private part is the implementer's.
+
+ private:
+  // A log-probability piece waits for its text: it goes out once `shown_` has reached `ready`, and never when its text
+  // starts behind a stop. Offsets count bytes of generated text.
+  struct waiting_piece {
+    token_piece piece;
+    std::uint64_t start = 0;
+    std::uint64_t ready = 0;
+    bool operator==(const waiting_piece&) const = default;
+  };
+
+  void show(std::string text, std::uint64_t cut);
+  void release_pieces(std::uint64_t ready_up_to, std::uint64_t start_below);
+  void deliver_if_possible(session_effects&);
+  void ask_cancel(end_reason why, time_us seen_at, session_effects&);
+  void conclude_stop(generation_end&, std::string text);
+  void finish(generation_end, session_effects&);
+  void quit(session_effects&);
+  std::uint64_t undelivered_bytes() const;
+
+  session_options options_;
+  stop_matcher matcher_;
+  std::uint32_t prompt_tokens_ = 0;
+  std::uint32_t completion_tokens_ = 0;
+  std::uint64_t fed_ = 0;                    // bytes of text given to the matcher
+  std::uint64_t shown_ = 0;                  // bytes of it that came out
+  std::vector<waiting_piece> pieces_;
+  std::uint64_t waiting_bytes_ = 0;          // cost of pieces_
+  generation_delta prompt_, pending_;        // undelivered
+  std::uint64_t pending_bytes_ = 0;          // cost of prompt_ and pending_
+  bool outstanding_ = false;                 // a delta is at the client, not yet confirmed
+  bool cancel_sent_ = false;
+  bool gone_ = false;                        // nobody reads any more
+  bool finished_ = false;
+  bool quit_ = false;
 };
 
 }  // namespace troupe::core

@@ -1,6 +1,7 @@
 // Stop strings over a growing text: answers what may be shown, holds back what may still become a stop. The match that
 // starts earliest wins, ties by the longer. Linear in the text; memory bounded by the longest stop. Copyable.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,9 +25,29 @@ class stop_matcher {
   bool operator==(const stop_matcher&) const = default;
 
  private:
-  std::vector<std::string> stops_;
+  // One automaton per stop: `fallback[k]` is the longest proper prefix of the stop that ends its first k bytes, `state`
+  // how many of its bytes the text ends with now, so fed_ - state is where the earliest possible match starts.
+  struct automaton {
+    std::string stop;
+    std::vector<std::uint32_t> fallback;
+    std::uint32_t state = 0;
+    bool operator==(const automaton&) const = default;
+  };
+  struct match {
+    std::uint64_t start = 0;
+    std::size_t which = 0;
+    bool operator==(const match&) const = default;
+  };
+
+  void advance(automaton&, char c) const;
+  bool undecided() const;
+  std::string conclude();
+
+  std::vector<automaton> stops_;
   bool include_stop_ = false;
-  std::string held_;
+  std::uint64_t fed_ = 0;            // bytes seen so far
+  std::string held_;                 // the last bytes seen, not yet shown
+  std::optional<match> candidate_;   // complete, but an earlier or longer one may still come
   std::optional<std::string> matched_;
 };
 

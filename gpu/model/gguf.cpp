@@ -68,7 +68,7 @@ std::string system_text(int error) { return std::generic_category().message(erro
 void check_magic(const gguf_file& file, const unsigned char* start) {
   const std::string_view magic(reinterpret_cast<const char*>(start), 4);
   if (magic == "GGUF") return;
-  std::string found = "magic is " + quoted(magic) + ", expected \"GGUF\"";
+  std::string found = "magic is " + shown(magic) + ", expected \"GGUF\"";
   if (start[8] == '{' && std::all_of(start + 4, start + 8, [](unsigned char c) { return c == 0; })) {
     found += " (this looks like a safetensors file)";
   } else if (magic == "FUGG") {
@@ -115,7 +115,7 @@ struct placement {
 
 /// The size of a tensor's data from its type and shape, with every product checked.
 std::uint64_t tensor_bytes(const gguf_file& file, const gguf_tensor& tensor) {
-  const auto what = "tensor " + quoted(tensor.name) + ": ";
+  const auto what = "tensor " + shown(tensor.name) + ": ";
   const auto per_block = block_elements(tensor.type);
   if (tensor.shape[0] % per_block != 0) {
     file.fail(what + "shape[0] is " + std::to_string(tensor.shape[0]) + ", not a multiple of the " +
@@ -134,7 +134,7 @@ gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t in
   gguf_tensor tensor;
   tensor.name = in.text("name of tensor " + std::to_string(index), gguf_limits::tensor_name_bytes_max);
   if (tensor.name.empty()) file.fail("name of tensor " + std::to_string(index) + ": empty");
-  const auto what = "tensor " + quoted(tensor.name) + ": ";
+  const auto what = "tensor " + shown(tensor.name) + ": ";
   const auto dimensions = in.u32(what + "n_dims");
   if (dimensions < 1 || dimensions > 4) file.fail(what + "n_dims is " + std::to_string(dimensions) + ", expected 1 to 4");
   for (std::uint32_t i = 0; i < dimensions; ++i) {
@@ -161,7 +161,7 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
   std::uint64_t expected = 0;
   std::size_t first_beyond = tensors.size();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto what = "tensor " + quoted(tensors[i].name) + ": offset " + std::to_string(places[i].offset);
+    const auto what = "tensor " + shown(tensors[i].name) + ": offset " + std::to_string(places[i].offset);
     if (places[i].offset % alignment != 0) {
       file.fail(what + " is not a multiple of the alignment " + std::to_string(alignment));
     }
@@ -174,7 +174,7 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
     expected = std::max(expected, end);
   }
   if (first_beyond != tensors.size()) {
-    file.fail("tensor " + quoted(tensors[first_beyond].name) + ": offset " +
+    file.fail("tensor " + shown(tensors[first_beyond].name) + ": offset " +
               std::to_string(places[first_beyond].offset) + " plus its " +
               std::to_string(places[first_beyond].bytes) + " bytes lies past the end; truncated or damaged: expected " +
               std::to_string(expected) + " bytes, the file has " + std::to_string(file.size_bytes()));
@@ -185,8 +185,8 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
   for (std::size_t i = 1; i < order.size(); ++i) {
     const auto& before = places[order[i - 1]];
     if (before.offset + before.bytes > places[order[i]].offset) {
-      file.fail("tensor " + quoted(tensors[order[i]].name) + ": offset " + std::to_string(places[order[i]].offset) +
-                " overlaps tensor " + quoted(tensors[order[i - 1]].name) + ", which ends at " +
+      file.fail("tensor " + shown(tensors[order[i]].name) + ": offset " + std::to_string(places[order[i]].offset) +
+                " overlaps tensor " + shown(tensors[order[i - 1]].name) + ", which ends at " +
                 std::to_string(before.offset + before.bytes));
     }
   }
@@ -248,8 +248,8 @@ gguf_file gguf_file::open(const std::string& path) {
   for (std::uint64_t i = 0; i < entry_count; ++i) {
     const std::string key(in.text("key " + std::to_string(i), gguf_limits::key_bytes_max));
     if (key.empty()) file.fail("key " + std::to_string(i) + ": empty");
-    auto value = in.value("key " + quoted(key));
-    if (!file.values_.emplace(key, std::move(value)).second) file.fail("key " + quoted(key) + ": appears twice");
+    auto value = in.value("key " + shown(key));
+    if (!file.values_.emplace(key, std::move(value)).second) file.fail("key " + shown(key) + ": appears twice");
   }
   const auto alignment = file.find_uint("general.alignment").value_or(32);
   if (!std::has_single_bit(alignment) || alignment > gguf_limits::alignment_max) {
@@ -260,7 +260,7 @@ gguf_file gguf_file::open(const std::string& path) {
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
     auto tensor = read_tensor(file, in, i, places[i]);
     if (!file.tensor_index_.emplace(tensor.name, i).second) {
-      file.fail("tensor " + quoted(tensor.name) + ": appears twice");
+      file.fail("tensor " + shown(tensor.name) + ": appears twice");
     }
     file.tensors_.push_back(std::move(tensor));
   }

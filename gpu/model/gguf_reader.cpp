@@ -17,7 +17,7 @@ constexpr std::uint64_t least_bytes[type_count] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12
 
 }  // namespace
 
-std::string quoted(std::string_view name) {
+std::string shown(std::string_view name) {
   constexpr std::size_t shown_max = 80;
   constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
@@ -52,6 +52,9 @@ T gguf_reader::read(std::string_view field) {
   at_ += sizeof(T);
   return out;
 }
+
+std::uint32_t gguf_reader::u32(std::string_view field) { return read<std::uint32_t>(field); }
+std::uint64_t gguf_reader::u64(std::string_view field) { return read<std::uint64_t>(field); }
 
 std::string_view gguf_reader::text(std::string_view field, std::uint64_t bytes_max) {
   const auto length = u64(field);

@@ -23,7 +23,7 @@ struct gguf_limits {
 };
 
 /// A name out of a file, safe to print: quoted, cut at 80 bytes, everything but printable ASCII escaped.
-std::string quoted(std::string_view name);
+std::string shown(std::string_view name);
 
 class gguf_reader {
  public:
@@ -33,8 +33,8 @@ class gguf_reader {
   std::uint64_t left() const { return bytes_.size() - at_; }
 
   /// The next little-endian number. `field` names what is read, for the error of a truncated file.
-  std::uint32_t u32(std::string_view field) { return read<std::uint32_t>(field); }
-  std::uint64_t u64(std::string_view field) { return read<std::uint64_t>(field); }
+  std::uint32_t u32(std::string_view field);
+  std::uint64_t u64(std::string_view field);
   /// A length and that many bytes.
   std::string_view text(std::string_view field, std::uint64_t bytes_max);
   /// A type number and its value; arrays of arrays are refused.

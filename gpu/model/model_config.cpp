@@ -92,7 +92,7 @@ void check_nothing_else(const gguf_file& file, const model_config& config) {
       }
       known = known && layer < config.layers;
     }
-    if (!known) file.fail("tensor " + quoted(name) + ": not part of the llama architecture as supported here");
+    if (!known) file.fail("tensor " + shown(name) + ": not part of the llama architecture as supported here");
   }
 }
 
@@ -105,7 +105,7 @@ void check_rope(const gguf_file& file, const model_config& config) {
     }
   }
   if (const auto* scaling = file.find_string("llama.rope.scaling.type"); scaling != nullptr && *scaling != "none") {
-    file.fail("llama.rope.scaling.type: " + quoted(*scaling) + ", supported is \"none\"");
+    file.fail("llama.rope.scaling.type: " + shown(*scaling) + ", supported is \"none\"");
   }
 }
 
@@ -119,7 +119,7 @@ std::string shown_name(const gguf_file& file) {
 model_config model_config::from_gguf(const gguf_file& file) {
   const auto& architecture = file.get_string("general.architecture");
   if (architecture != "llama") {
-    file.fail("general.architecture: " + quoted(architecture) + ", supported is \"llama\"");
+    file.fail("general.architecture: " + shown(architecture) + ", supported is \"llama\"");
   }
   model_config config;
   config.name = shown_name(file);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/sampling_params.hpp"
+#include "gpu/model/chat_template.hpp"
 #include "gpu/model/gguf.hpp"
 
 namespace troupe::gpu {
@@ -24,6 +25,10 @@ class tokenizer {
   /// otherwise it is plain text. Invalid UTF-8 is encoded byte for byte.
   std::vector<token_id> encode(std::string_view text, bool parse_special) const;
 
+  /// A rendered chat: special tokens are parsed inside trusted spans only; ordinary text joins across spans, so the
+  /// result is that of the whole text wherever users wrote no special-token text.
+  std::vector<token_id> encode(const std::vector<template_span>& spans) const;
+
   /// The raw bytes a token stands for (a special token: its own text). `id` must be < vocab_size().
   const std::string& bytes(token_id id) const;
   bool is_special(token_id id) const;
@@ -31,6 +36,7 @@ class tokenizer {
   bool add_bos() const;                            ///< put bos in front of an author's own prompt
   token_id bos() const;                            ///< -1 when there is none
   const std::vector<token_id>& end_tokens() const; ///< sorted; eos, eot and the end-of-text token when they exist
+
  private:
   tokenizer();
   struct impl;

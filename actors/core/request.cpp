@@ -1,0 +1,156 @@
+#include "actors/core/request.hpp"
+
+#include <algorithm>
+
+#include "actors/core/scheduler_machine.hpp"
+
+namespace troupe::core {
+
+namespace {
+
+template <class... Fs>
+struct overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+overloaded(Fs...) -> overloaded<Fs...>;
+
+template <class State>
+constexpr bool holds_blocks = requires(const State& s) { s.held; };
+
+time_us deadline(std::uint64_t own_ms, std::uint64_t default_ms, time_us now) {
+  const auto ms = own_ms > 0 ? own_ms : default_ms;
+  if (ms == 0 || ms > static_cast<std::uint64_t>(never - now) / 1000) return never;
+  return now + static_cast<time_us>(ms) * 1000;
+}
+
+std::uint64_t span(time_us from, time_us to) {
+  return to > from ? static_cast<std::uint64_t>(to - from) : 0;
+}
+
+void add_holding(state_hash& h, const holding& x) {
+  h.add(x.lease).add(x.blocks).add(x.computed).add(x.grow).add(x.alone);
+}
+
+}  // namespace
+
+request make_request(const submit& m, rank order, const scheduler_limits& limits, time_us now) {
+  request r;
+  r.id = m.request;
+  r.order = order;
+  r.tokens = m.prompt;
+  r.prompt_tokens = r.size();
+  const auto room = limits.effective_context() - r.prompt_tokens;
+  r.max_tokens = std::min(m.max_tokens.value_or(room), room);
+  r.min_tokens = m.min_tokens;
+  r.sampling = m.sampling;
+  r.stop_token_ids = m.stop_token_ids;
+  std::sort(r.stop_token_ids.begin(), r.stop_token_ids.end());
+  r.ignore_eos = m.ignore_eos;
+  r.top_logprobs = m.top_logprobs;
+  r.scored = m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
+  r.submitted_at = now;
+  r.queue_by = deadline(m.deadlines.queue, limits.deadlines.queue, now);
+  r.first_token_by = deadline(m.deadlines.first_token, limits.deadlines.first_token, now);
+  r.total_by = deadline(m.deadlines.total, limits.deadlines.total, now);
+  return r;
+}
+
+std::uint32_t request::cached_at_most() const {
+  return prompt_tokens + max_tokens - (max_tokens > 0 ? 1 : 0);
+}
+
+bool request::in_flight() const {
+  return std::holds_alternative<life::prefilling_in_flight>(state) ||
+         std::holds_alternative<life::decoding_in_flight>(state);
+}
+
+const holding* request::held() const {
+  return std::visit(
+      [](const auto& s) -> const holding* {
+        if constexpr (holds_blocks<std::decay_t<decltype(s)>>)
+          return &s.held;
+        else
+          return nullptr;
+      },
+      state);
+}
+
+holding* request::held() { return const_cast<holding*>(std::as_const(*this).held()); }
+
+std::optional<lease_id> request::lease() const {
+  if (const auto* h = held()) return h->lease;
+  if (const auto* a = std::get_if<life::awaiting_grant>(&state)) return a->lease;
+  if (const auto* e = std::get_if<life::retiring>(&state)) return e->lease;
+  return std::nullopt;
+}
+
+request_state state_of(const request& r) {
+  return std::visit(
+      overloaded{
+          [](const life::queued&) { return request_state::queued; },
+          [](const life::awaiting_grant&) { return request_state::awaiting_grant; },
+          [](const life::prefilling&) { return request_state::prefilling; },
+          [](const life::prefilling_in_flight&) { return request_state::prefilling_in_flight; },
+          [](const life::decoding&) { return request_state::decoding; },
+          [](const life::decoding_in_flight&) { return request_state::decoding_in_flight; },
+          [](const life::awaiting_recompute&) { return request_state::awaiting_recompute; },
+          [](const life::retiring&) { return request_state::retiring; },
+      },
+      r.state);
+}
+
+life_phase request::phase() const {
+  switch (state_of(*this)) {
+    case request_state::prefilling:
+    case request_state::prefilling_in_flight: return life_phase::prefill;
+    case request_state::decoding:
+    case request_state::decoding_in_flight: return life_phase::decode;
+    case request_state::retiring: return std::get<life::retiring>(state).phase;
+    default: return life_phase::queued;
+  }
+}
+
+request_times request::times(time_us now) const {
+  request_times t;
+  t.queue_us = span(submitted_at, granted_at.value_or(now));
+  t.total_us = span(submitted_at, now);
+  if (planned_at) t.prefill_us = span(*planned_at, first_token_at.value_or(now));
+  if (first_token_at) {
+    t.first_token_us = span(submitted_at, *first_token_at);
+    t.decode_us = span(*first_token_at, *last_token_at);
+  }
+  return t;
+}
+
+std::optional<end_reason> request::overdue(time_us now) const {
+  if (std::holds_alternative<life::retiring>(state)) return std::nullopt;
+  if (!granted_at && now >= queue_by) return end_reason::queue_timeout;
+  if (!first_token_at && now >= first_token_by) return end_reason::first_token_timeout;
+  if (now >= total_by) return end_reason::total_timeout;
+  return std::nullopt;
+}
+
+time_us request::next_deadline() const {
+  if (std::holds_alternative<life::retiring>(state)) return never;
+  auto next = total_by;
+  if (!granted_at) next = std::min(next, queue_by);
+  if (!first_token_at) next = std::min(next, first_token_by);
+  return next;
+}
+
+void request::add_to(state_hash& h) const {
+  h.add(id).add(order.priority).add(order.arrival).add(state.index());
+  if (const auto* x = held()) add_holding(h, *x);
+  if (const auto* x = std::get_if<life::awaiting_grant>(&state)) h.add(x->lease).add(x->asked).add(x->alone);
+  if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
+  if (const auto* x = std::get_if<life::retiring>(&state))
+    h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->end.message).add(x->phase);
+  h.add(tokens).add(prompt_tokens).add(max_tokens).add(min_tokens).add(stop_token_ids).add(ignore_eos);
+  h.add(sampling.temperature).add(sampling.top_p).add(sampling.min_p);
+  h.add(sampling.top_k).add(sampling.seed).add(top_logprobs).add(scored).add(epoch).add(preemptions);
+  h.add(queue_by).add(first_token_by).add(total_by).add(submitted_at);
+  h.add(granted_at).add(planned_at).add(first_token_at).add(last_token_at);
+}
+
+}  // namespace troupe::core

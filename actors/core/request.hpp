@@ -1,0 +1,138 @@
+// The life of one request as the scheduler sees it: one struct per state, holding what that state holds, beside the
+// data every state shares. Owned by scheduler_machine; ids only, copyable and comparable. Decides nothing.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/core/events.hpp"
+#include "actors/core/state_hash.hpp"
+
+namespace troupe::core {
+
+enum class request_state : std::uint8_t;
+struct scheduler_limits;
+
+inline constexpr time_us never = std::numeric_limits<time_us>::max();
+
+/// Order of the queue and of preemption: lower first. A preempted request keeps its rank.
+struct rank {
+  std::int32_t priority = 0;
+  std::uint64_t arrival = 0;  ///< unique
+  constexpr auto operator<=>(const rank&) const = default;
+};
+
+/// What a resident request holds: its lease, the blocks seen so far, and how many tokens are in them.
+struct holding {
+  enum class growth : std::uint8_t { none, asked, denied };
+  lease_id lease;
+  std::vector<block_id> blocks;
+  std::uint32_t computed = 0;
+  growth grow = growth::none;
+  bool alone = false;  ///< when it last asked, nobody else held or asked anything
+  bool operator==(const holding&) const = default;
+};
+
+/// How a request is about to end.
+struct verdict {
+  end_reason why = end_reason::end_token;
+  std::optional<token_id> stop_token;
+  std::string message;
+  bool operator==(const verdict&) const = default;
+};
+
+namespace life {
+struct queued {
+  bool operator==(const queued&) const = default;
+};
+struct awaiting_grant {
+  lease_id lease;
+  std::uint32_t asked = 0;  ///< blocks
+  bool alone = false;       ///< nothing else held or asked: a denial is a broken rule
+  bool operator==(const awaiting_grant&) const = default;
+};
+struct prefilling {
+  holding held;
+  bool operator==(const prefilling&) const = default;
+};
+struct prefilling_in_flight {
+  holding held;
+  std::uint32_t chunk = 0;  ///< tokens the step computes
+  bool operator==(const prefilling_in_flight&) const = default;
+};
+struct decoding {
+  holding held;
+  bool operator==(const decoding&) const = default;
+};
+struct decoding_in_flight {
+  holding held;
+  bool operator==(const decoding_in_flight&) const = default;
+};
+struct awaiting_recompute {
+  bool operator==(const awaiting_recompute&) const = default;
+};
+/// Ended, but the step in flight still reads its blocks: nothing is left to do with them but give them back.
+struct retiring {
+  lease_id lease;
+  verdict end;
+  life_phase phase = life_phase::done;
+  bool operator==(const retiring&) const = default;
+};
+}  // namespace life
+
+using life_state = std::variant<life::queued, life::awaiting_grant, life::prefilling,
+                                life::prefilling_in_flight, life::decoding, life::decoding_in_flight,
+                                life::awaiting_recompute, life::retiring>;
+
+struct request {
+  request_id id;
+  rank order;
+  life_state state;
+
+  std::vector<token_id> tokens;  ///< prompt, then generated
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t max_tokens = 0;  ///< already clipped to the room
+  std::uint32_t min_tokens = 0;
+  sampling_params sampling;
+  std::vector<token_id> stop_token_ids;  ///< sorted
+  bool ignore_eos = false;
+  std::int32_t top_logprobs = -1;
+  std::uint32_t scored = 0;  ///< prompt tokens whose score is out; prompt_tokens when none is wanted
+
+  std::uint32_t epoch = 0;  ///< leases asked for so far
+  std::uint32_t preemptions = 0;
+  time_us queue_by = never, first_token_by = never, total_by = never;
+  time_us submitted_at = 0;
+  std::optional<time_us> granted_at, planned_at, first_token_at, last_token_at;
+
+  bool operator==(const request&) const = default;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(tokens.size()); }
+  std::uint32_t completion() const { return size() - prompt_tokens; }
+  /// Tokens that need a place in the cache when it runs to its limit: the last sampled one never does.
+  std::uint32_t cached_at_most() const;
+  bool in_flight() const;
+  /// Null in states that hold no blocks of use.
+  const holding* held() const;
+  holding* held();
+  /// None without a lease held or asked for.
+  std::optional<lease_id> lease() const;
+  life_phase phase() const;
+  request_times times(time_us now) const;
+  /// The deadline that is over, if any; none while retiring.
+  std::optional<end_reason> overdue(time_us now) const;
+  /// The next moment at which overdue() may answer something.
+  time_us next_deadline() const;
+  void add_to(state_hash&) const;
+};
+
+request_state state_of(const request&);
+
+/// A fresh record in state queued. `limits` gives the defaults and the room; the submit was found acceptable.
+request make_request(const submit&, rank, const scheduler_limits&, time_us now);
+
+}  // namespace troupe::core

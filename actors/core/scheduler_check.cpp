@@ -1,0 +1,104 @@
+// The scheduler's own invariants, checked from its structures, and the fingerprint of its whole state.
+#include <algorithm>
+#include <set>
+
+#include "actors/core/scheduler_machine.hpp"
+
+namespace troupe::core {
+
+const char* name_of(request_state x) {
+  switch (x) {
+    case request_state::received: return "received";
+    case request_state::tokenizing: return "tokenizing";
+    case request_state::queued: return "queued";
+    case request_state::awaiting_grant: return "awaiting_grant";
+    case request_state::prefilling: return "prefilling";
+    case request_state::prefilling_in_flight: return "prefilling_in_flight";
+    case request_state::decoding: return "decoding";
+    case request_state::decoding_in_flight: return "decoding_in_flight";
+    case request_state::awaiting_recompute: return "awaiting_recompute";
+    case request_state::moving_out: return "moving_out";
+    case request_state::parked: return "parked";
+    case request_state::moving_in: return "moving_in";
+    case request_state::paused: return "paused";
+    case request_state::retiring: return "retiring";
+    case request_state::gone: return "gone";
+  }
+  return "unknown";
+}
+
+namespace {
+
+// What must hold within one request, whatever the others do.
+std::string broken_in(const request& r, const scheduler_limits& limits) {
+  if (r.size() < r.prompt_tokens || r.prompt_tokens == 0) return "a request keeps its prompt";
+  if (r.max_tokens > 0 && r.completion() >= r.max_tokens && !std::holds_alternative<life::retiring>(r.state))
+    return "a request with all its tokens has ended";
+  if (r.cached_at_most() > limits.effective_context()) return "a request fits the pool alone";
+  if (const auto lease = r.lease(); lease && *lease != lease_id{r.id, r.epoch})
+    return "a request's lease is its latest";
+  const auto* h = r.held();
+  if (!h) return {};
+  if (std::uint64_t{h->blocks.size()} * limits.block_size < h->computed)
+    return "computed tokens have a place";
+  const bool decodes = std::holds_alternative<life::decoding>(r.state) ||
+                       std::holds_alternative<life::decoding_in_flight>(r.state);
+  if (decodes && h->computed + 1 != r.size()) return "a decoding request lacks one token";
+  if (!decodes && h->computed >= r.size()) return "a prefilling request has tokens to compute";
+  if (const auto* p = std::get_if<life::prefilling_in_flight>(&r.state))
+    if (p->chunk == 0 || h->computed + p->chunk > r.size()) return "a chunk lies within its request";
+  return {};
+}
+
+}  // namespace
+
+std::string scheduler_machine::check() const {
+  if (queue_.size() + running_.size() != requests_.size()) return "every request is queued or running";
+  if (running_.size() > limits_.max_num_seqs) return "no more run than may";
+  std::set<request_id> in_step;
+  if (in_flight_) {
+    in_step.insert(in_flight_->items.begin(), in_flight_->items.end());
+    if (in_step.empty() || in_step.size() != in_flight_->items.size())
+      return "a step names someone, and nobody twice";
+    if (in_flight_->step.value != steps_) return "the step in flight is the last planned";
+  }
+  std::size_t asking = 0, named = 0;
+  std::set<block_id> blocks;
+  for (const auto& [id, r] : requests_) {
+    if (auto broken = broken_in(r, limits_); !broken.empty()) return broken;
+    const bool waits = core::state_of(r) == request_state::queued ||
+                       core::state_of(r) == request_state::awaiting_recompute;
+    const auto& index = waits ? queue_ : running_;
+    const auto place = index.find(r.order);
+    if (r.id != id || place == index.end() || place->second != id)
+      return "a request stands where its state says";
+    const bool pinned = r.in_flight() || std::holds_alternative<life::retiring>(r.state);
+    if (pinned != in_step.contains(id)) return "in flight and retiring are those the step names";
+    named += pinned ? 1 : 0;
+    if (std::holds_alternative<life::awaiting_grant>(r.state)) {
+      ++asking;
+      if (asking_ != id) return "who awaits a grant is the one asking";
+    }
+    if (const auto* h = r.held())
+      for (const auto b : h->blocks)
+        if (b >= limits_.num_blocks || !blocks.insert(b).second) return "a block has one holder in the pool";
+  }
+  if (asking != (asking_ ? 1u : 0u)) return "one asks at a time";
+  if (named != in_step.size()) return "whoever the step names is known";
+  return {};
+}
+
+std::uint64_t scheduler_machine::hash() const {
+  state_hash h;
+  for (const auto& [id, r] : requests_) r.add_to(h);
+  for (const auto& [order, id] : queue_) h.add(order.priority).add(order.arrival).add(id);
+  for (const auto& [order, id] : running_) h.add(order.priority).add(order.arrival).add(id);
+  h.add(asking_).add(in_flight_.has_value());
+  if (in_flight_)
+    h.add(in_flight_->step).add(in_flight_->items).add(in_flight_->decode_rows).add(in_flight_->prefill_tokens);
+  cost_.add_to(h);
+  h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_);
+  return h.add(arrivals_).add(steps_).add(ignored_).add(look_again_).add(audit_due_).value();
+}
+
+}  // namespace troupe::core

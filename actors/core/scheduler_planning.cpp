@@ -1,0 +1,78 @@
+// From residents to the next step: who could run, and the plan as the executor needs it.
+#include <algorithm>
+
+#include "actors/core/scheduler_machine.hpp"
+
+namespace troupe::core {
+
+// Tokens not yet computed that have a place in the cache.
+std::uint32_t scheduler_machine::computable(const request& r) const {
+  const auto* h = r.held();
+  if (!h) return 0;
+  const auto end = std::min(r.size(), capacity_of(*h));
+  return end > h->computed ? end - h->computed : 0;
+}
+
+void scheduler_machine::plan(time_us now, effects& out) {
+  std::vector<step_candidate> candidates;
+  candidates.reserve(running_.size());
+  for (const auto& [order, id] : running_) {
+    const auto& r = requests_.at(id);
+    if (const auto tokens = computable(r); tokens > 0)
+      candidates.push_back({id, std::holds_alternative<life::decoding>(r.state), tokens});
+  }
+  if (candidates.empty()) return;
+  const step_budget budget{limits_.max_num_seqs, limits_.max_num_batched_tokens, limits_.max_step_us,
+                           limits_.block_size};
+  const auto shares = choose_step(candidates, budget, cost_);
+
+  step_under_way step;
+  step.step = step_id{++steps_};
+  step_plan p;
+  p.step = step.step;
+  p.items.reserve(shares.size());
+  for (const auto& share : shares) {
+    auto& r = requests_.at(share.request);
+    p.items.push_back(item_of(r, share.tokens));
+    step.items.push_back(r.id);
+    if (!r.planned_at) r.planned_at = now;
+    if (auto* d = std::get_if<life::decoding>(&r.state)) {
+      ++step.decode_rows;
+      auto held = std::move(d->held);
+      r.state = life::decoding_in_flight{std::move(held)};
+    } else {
+      step.prefill_tokens += share.tokens;
+      auto held = std::move(std::get<life::prefilling>(r.state).held);
+      r.state = life::prefilling_in_flight{std::move(held), share.tokens};
+    }
+  }
+  in_flight_ = std::move(step);
+  out.emplace_back(std::move(p));
+}
+
+plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) const {
+  const auto& h = *r.held();
+  const auto first = r.tokens.begin() + h.computed;
+  plan_item item;
+  item.request = r.id;
+  item.start = h.computed;
+  item.tokens.assign(first, first + tokens);
+  item.blocks = h.blocks;
+  item.sample = h.computed + tokens == r.size() && r.max_tokens > 0;
+  item.sampling = r.sampling;
+  item.top_logprobs = r.top_logprobs;
+  if (item.sample && r.completion() < r.min_tokens) {
+    item.suppressed = r.stop_token_ids;
+    if (!r.ignore_eos)
+      item.suppressed.insert(item.suppressed.end(), limits_.end_tokens.begin(), limits_.end_tokens.end());
+  }
+  // Position j predicts token j + 1; scores that went out before a preemption are not asked for again.
+  if (const auto end = std::min(h.computed + tokens + 1, r.prompt_tokens); r.scored < end) {
+    item.score_targets.assign(tokens, -1);
+    for (auto j = std::max(h.computed, r.scored - 1); j + 1 < end; ++j)
+      item.score_targets[j - h.computed] = r.tokens[j + 1];
+  }
+  return item;
+}
+
+}  // namespace troupe::core

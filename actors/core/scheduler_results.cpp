@@ -1,0 +1,126 @@
+// What a returned step means for those it named.
+#include <algorithm>
+#include <utility>
+
+#include "actors/core/scheduler_machine.hpp"
+
+namespace troupe::core {
+
+void scheduler_machine::on(const step_done& m, time_us now, effects& out) {
+  if (!in_flight_ || in_flight_->step != m.step) {
+    ++ignored_;
+    advance(now, out);
+    return;
+  }
+  const auto step = *std::exchange(in_flight_, std::nullopt);
+  const bool matches = std::equal(step.items.begin(), step.items.end(), m.items.begin(), m.items.end(),
+                                  [](request_id a, const item_result& b) { return a == b.request; });
+  if (matches) {
+    cost_.learn(step.decode_rows, step.prefill_tokens, m.elapsed_us);
+    for (const auto& result : m.items) absorb(requests_.at(result.request), result, now, out);
+  } else {
+    out.emplace_back(violation{"a step's results name the requests of its plan, in order"});
+    fail_step(step, "the device answered for other requests than it was given", now, out);
+  }
+  advance(now, out);
+}
+
+void scheduler_machine::on(const step_failed& m, time_us now, effects& out) {
+  if (!in_flight_ || in_flight_->step != m.step) {
+    ++ignored_;
+  } else {
+    const auto step = *std::exchange(in_flight_, std::nullopt);
+    fail_step(step, m.what, now, out);
+  }
+  advance(now, out);
+}
+
+void scheduler_machine::fail_step(const step_under_way& step, const std::string& what, time_us now,
+                                  effects& out) {
+  for (const auto id : step.items) {
+    auto& r = requests_.at(id);
+    if (const auto* e = std::get_if<life::retiring>(&r.state)) {
+      finish(r, verdict{e->end}, e->phase, now, out);
+    } else {
+      finish(r, {end_reason::step_failed, std::nullopt, what}, r.phase(), now, out);
+    }
+  }
+}
+
+void scheduler_machine::absorb(request& r, const item_result& result, time_us now, effects& out) {
+  if (const auto* e = std::get_if<life::retiring>(&r.state)) {
+    finish(r, verdict{e->end}, e->phase, now, out);  // the step has returned: its result is nobody's
+    return;
+  }
+  const auto phase = r.phase();
+  std::uint32_t computed_now = 1;
+  if (auto* p = std::get_if<life::prefilling_in_flight>(&r.state)) {
+    computed_now = p->chunk;
+    auto held = std::move(p->held);
+    r.state = life::prefilling{std::move(held)};
+  } else {
+    auto held = std::move(std::get<life::decoding_in_flight>(r.state).held);
+    r.state = life::decoding{std::move(held)};
+  }
+  auto& computed = r.held()->computed;
+  computed += computed_now;
+  if (result.bad_logits) {
+    finish(r, {end_reason::bad_logits, std::nullopt,
+               "the model's output after " + std::to_string(computed) + " tokens is not a number"},
+           phase, now, out);
+    return;
+  }
+
+  tokens_out told;
+  told.request = r.id;
+  told.prompt_scores = result.scores;
+  const auto scored = std::max(r.scored, std::min(computed + 1, r.prompt_tokens));
+  if (result.scores.size() != scored - r.scored)
+    out.emplace_back(violation{"a chunk brings one score for each target asked for"});
+  r.scored = scored;
+
+  if (computed == r.size() && r.max_tokens > 0) {
+    if (result.sampled) {
+      take_token(r, *result.sampled, phase, std::move(told), now, out);
+      return;
+    }
+    out.emplace_back(violation{"a step that samples brings a token"});
+    finish(r, {end_reason::step_failed, std::nullopt, "the device returned no token"}, phase, now, out);
+    return;
+  }
+  const bool scored_out = computed == r.size();
+  if (!told.prompt_scores.empty()) out.emplace_back(std::move(told));
+  if (scored_out) finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);
+}
+
+void scheduler_machine::take_token(request& r, const scored_token& sampled, life_phase phase, tokens_out told,
+                                   time_us now, effects& out) {
+  const auto token = sampled.token;
+  const auto is_one_of = [token](const std::vector<token_id>& sorted) {
+    return std::binary_search(sorted.begin(), sorted.end(), token);
+  };
+  const bool may_end = r.completion() >= r.min_tokens;
+  const bool end_token = may_end && !r.ignore_eos && is_one_of(limits_.end_tokens);
+  const bool stop_token = may_end && !end_token && is_one_of(r.stop_token_ids);
+
+  r.tokens.push_back(token);
+  if (!r.first_token_at) r.first_token_at = now;
+  r.last_token_at = now;
+  if (auto* p = std::get_if<life::prefilling>(&r.state)) {
+    auto held = std::move(p->held);
+    r.state = life::decoding{std::move(held)};
+  }
+  told.token = sampled;
+  told.is_end = end_token || stop_token;
+  out.emplace_back(std::move(told));
+
+  if (end_token) {
+    finish(r, {end_reason::end_token, std::nullopt, {}}, phase, now, out);
+  } else if (stop_token) {
+    finish(r, {end_reason::stop_token, token, {}}, phase, now, out);
+  } else if (r.completion() >= r.max_tokens) {
+    finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);
+  }
+}
+
+}  // namespace troupe::core

@@ -1,0 +1,228 @@
+#include "actors/core/session_machine.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace troupe::core {
+
+namespace {
+
+constexpr std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
+
+// What a piece costs while it waits; the constant stands for the object itself.
+std::uint64_t cost_of(const token_piece& p) {
+  return 48 + p.bytes.size() + p.top.size() * sizeof(p.top[0]);
+}
+
+bool natural(end_reason why) {
+  return why == end_reason::end_token || why == end_reason::stop_token || why == end_reason::length;
+}
+
+void append(generation_delta& to, generation_delta from) {
+  to.text += from.text;
+  to.tokens.insert(to.tokens.end(), std::make_move_iterator(from.tokens.begin()),
+                   std::make_move_iterator(from.tokens.end()));
+}
+
+bool empty(const generation_delta& d) { return d.text.empty() && d.tokens.empty(); }
+
+}  // namespace
+
+session_machine::session_machine(session_options options)
+    : options_(std::move(options)), matcher_(options_.stop, options_.include_stop_in_output) {
+  prompt_.prompt = true;
+}
+
+void session_machine::on(const admitted& m, session_effects& out) {
+  prompt_tokens_ = m.prompt_tokens;
+  if (!finished_ && !gone_) out.emplace_back(session_effect::accepted{m.prompt_tokens});
+}
+
+void session_machine::on(const refused& m, session_effects& out) {
+  if (!finished_) {
+    generation_end end;
+    end.reason = end_reason::refused;
+    end.why_refused = m.why;
+    end.message = m.message;
+    finish(std::move(end), out);
+  }
+  quit(out);
+}
+
+void session_machine::on_prompt(std::string text, std::vector<token_piece> pieces,
+                                session_effects& out) {
+  if (finished_ || cancel_sent_) return;
+  pending_bytes_ += text.size();
+  prompt_.text += text;
+  for (auto& p : pieces) {
+    pending_bytes_ += cost_of(p);
+    prompt_.tokens.push_back(std::move(p));
+  }
+  deliver_if_possible(out);
+}
+
+void session_machine::on_token(decoded_token t, time_us now, session_effects& out) {
+  if (finished_ || cancel_sent_) return;  // late: dropped and not counted
+  ++completion_tokens_;
+  if (t.is_end) return;
+  const auto start = fed_;
+  fed_ += t.text.size();
+  if (options_.want_logprobs) {
+    // Without text of its own (half a character) it belongs to the text that comes next.
+    waiting_bytes_ += cost_of(t.piece);
+    pieces_.push_back({std::move(t.piece), start, std::max(fed_, start + 1)});
+  }
+  auto text = matcher_.push(t.text);
+  if (matcher_.matched()) {
+    generation_end end;
+    conclude_stop(end, std::move(text));
+    ask_cancel(end_reason::stop_string, now, out);
+    finish(std::move(end), out);
+    return;
+  }
+  show(std::move(text), everything);
+  deliver_if_possible(out);
+  if (undelivered_bytes() > options_.outbound_bytes_max) {
+    generation_end end;
+    end.reason = end_reason::slow_reader;
+    end.message = "the reader is " + std::to_string(undelivered_bytes()) +
+                  " bytes behind, the limit is " + std::to_string(options_.outbound_bytes_max);
+    ask_cancel(end_reason::slow_reader, now, out);
+    finish(std::move(end), out);
+  }
+}
+
+void session_machine::on(const ended& m, std::string tail, session_effects& out) {
+  if (!finished_) {
+    generation_end end;
+    end.reason = m.why;
+    end.message = m.message;
+    end.stop_token = m.stop_token;
+    end.usage.prompt = prompt_tokens_ = m.prompt_tokens;
+    end.times = m.times;
+    if (!gone_) {
+      if (cancel_sent_) tail.clear();  // it belongs to tokens that were dropped
+      fed_ += tail.size();
+      auto text = matcher_.push(tail);
+      if (!matcher_.matched()) text += matcher_.flush();
+      if (!matcher_.matched()) {
+        show(std::move(text), everything);
+        release_pieces(everything, everything);
+      } else if (natural(m.why)) {
+        end.stop_token.reset();
+        conclude_stop(end, std::move(text));
+      } else {
+        generation_end unused;  // the stop only cuts the text; the reason is the scheduler's
+        conclude_stop(unused, std::move(text));
+      }
+    }
+    finish(std::move(end), out);
+  }
+  quit(out);
+}
+
+void session_machine::on_delivered(session_effects& out) {
+  outstanding_ = false;
+  if (!finished_) deliver_if_possible(out);
+}
+
+void session_machine::on_cancel(end_reason why, time_us seen_at, session_effects& out) {
+  if (finished_ || cancel_sent_) return;
+  gone_ = why == end_reason::client_gone;
+  ask_cancel(why, seen_at, out);
+}
+
+void session_machine::on_engine_down(session_effects& out) {
+  if (!finished_) {
+    generation_end end;
+    end.reason = end_reason::engine_failed;
+    end.message = "the engine stopped before the request was complete";
+    finish(std::move(end), out);
+  }
+  quit(out);
+}
+
+bool session_machine::finished() const { return finished_; }
+
+// ---- text out
+
+void session_machine::show(std::string text, std::uint64_t cut) {
+  shown_ += text.size();
+  pending_bytes_ += text.size();
+  pending_.text += text;
+  release_pieces(shown_, cut);
+}
+
+// Pieces are in text order, so those that are ready are a prefix.
+void session_machine::release_pieces(std::uint64_t ready_up_to, std::uint64_t start_below) {
+  std::size_t n = 0;
+  for (; n < pieces_.size() && pieces_[n].ready <= ready_up_to; ++n) {
+    const auto cost = cost_of(pieces_[n].piece);
+    waiting_bytes_ -= cost;
+    if (pieces_[n].start >= start_below) continue;
+    pending_bytes_ += cost;
+    pending_.tokens.push_back(std::move(pieces_[n].piece));
+  }
+  pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
+// The text before the stop (or up to its end, when it is shown) goes out, with the pieces that have a part in it.
+void session_machine::conclude_stop(generation_end& end, std::string text) {
+  end.reason = end_reason::stop_string;
+  end.stop_string = matcher_.matched();
+  show(std::move(text), everything);
+  release_pieces(everything, shown_);
+}
+
+void session_machine::deliver_if_possible(session_effects& out) {
+  if (outstanding_ || gone_) return;
+  auto& next = empty(prompt_) ? pending_ : prompt_;
+  if (empty(next)) return;
+  generation_delta delta;
+  delta.prompt = next.prompt;
+  std::swap(delta, next);
+  delta.completion_tokens = completion_tokens_;
+  pending_bytes_ = 0;
+  if (!empty(pending_)) {  // the prompt went first; what is left is generated text
+    pending_bytes_ = pending_.text.size();
+    for (const auto& p : pending_.tokens) pending_bytes_ += cost_of(p);
+  }
+  outstanding_ = true;
+  out.emplace_back(session_effect::deliver{std::move(delta)});
+}
+
+std::uint64_t session_machine::undelivered_bytes() const { return pending_bytes_ + waiting_bytes_; }
+
+// ---- the end
+
+void session_machine::ask_cancel(end_reason why, time_us seen_at, session_effects& out) {
+  if (cancel_sent_) return;
+  cancel_sent_ = true;
+  out.emplace_back(session_effect::cancel_request{{options_.request, why, seen_at}});
+}
+
+void session_machine::finish(generation_end end, session_effects& out) {
+  finished_ = true;
+  end.usage.prompt = prompt_tokens_;
+  end.usage.completion = completion_tokens_;
+  if (!gone_) {
+    end.last.prompt = !empty(prompt_) && empty(pending_);
+    append(end.last, std::move(prompt_));
+    append(end.last, std::move(pending_));
+  }
+  end.last.completion_tokens = completion_tokens_;
+  prompt_ = {};
+  pending_ = {};
+  pieces_.clear();
+  pending_bytes_ = waiting_bytes_ = 0;
+  out.emplace_back(session_effect::finish{std::move(end)});
+}
+
+void session_machine::quit(session_effects& out) {
+  if (quit_) return;
+  quit_ = true;
+  out.emplace_back(session_effect::quit{});
+}
+
+}  // namespace troupe::core

@@ -1,0 +1,52 @@
+// Chooses who is in the next step and with how many tokens, and learns what a step costs. Pure functions and a value,
+// owned by scheduler_machine. Knows neither blocks nor states: it sees candidates that could run.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "actors/core/ids.hpp"
+#include "actors/core/state_hash.hpp"
+
+namespace troupe::core {
+
+/// Costs learned from steps done, in nanoseconds so that the state stays integral. Half of the old estimate is kept
+/// each time; one sample counts at most double and at least a quarter of what was expected, so an outlier fades in a
+/// few steps while growing contexts are followed.
+class step_cost {
+ public:
+  void learn(std::uint32_t decode_rows, std::uint32_t prefill_tokens, std::uint64_t elapsed_us);
+  std::uint64_t decode_row_ns() const { return decode_row_ns_; }
+  std::uint64_t prefill_token_ns() const { return prefill_token_ns_; }
+  bool operator==(const step_cost&) const = default;
+  void add_to(state_hash& h) const { h.add(decode_row_ns_).add(prefill_token_ns_); }
+
+ private:
+  std::uint64_t decode_row_ns_ = 2'000'000;
+  std::uint64_t prefill_token_ns_ = 300'000;
+};
+
+/// A resident request with at least one token to compute and a place for it.
+struct step_candidate {
+  request_id request;
+  bool decoding = false;     ///< one row, sampled
+  std::uint32_t tokens = 0;  ///< not yet computed and with a place
+};
+
+struct step_budget {
+  std::uint32_t sequences = 0;
+  std::uint32_t tokens = 0;
+  std::uint64_t time_us = 0;
+  std::uint32_t chunk_min = 0;  ///< prefill tokens granted to one sequence even when the time is up
+};
+
+struct step_share {
+  request_id request;
+  std::uint32_t tokens = 0;
+};
+
+/// Candidates come in rank order. Decode rows first, then prefill chunks within tokens and time. Where a prefill waits,
+/// decode rows leave room for one smallest chunk, so neither kind starves. Empty only without candidates.
+std::vector<step_share> choose_step(const std::vector<step_candidate>&, const step_budget&,
+                                    const step_cost&);
+
+}  // namespace troupe::core

@@ -1,0 +1,77 @@
+#include "actors/executor_actor.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/fail_stop.hpp"
+
+namespace troupe {
+namespace {
+
+gpu::step_batch to_batch(const core::step_plan& plan) {
+  gpu::step_batch batch;
+  batch.step = plan.step.value;
+  batch.slices.reserve(plan.items.size());
+  for (const auto& item : plan.items) {
+    gpu::sequence_slice slice;
+    slice.key = item.request.value;
+    slice.start = item.start;
+    slice.tokens = item.tokens;
+    slice.blocks = item.blocks;
+    slice.sample = item.sample;
+    slice.sampling = item.sampling;
+    slice.suppressed = item.suppressed;
+    slice.top_logprobs = item.top_logprobs;
+    slice.score_targets = item.score_targets;
+    batch.slices.push_back(std::move(slice));
+  }
+  return batch;
+}
+
+core::step_done to_report(gpu::step_result&& result) {
+  core::step_done report;
+  report.step = core::step_id{result.step};
+  report.elapsed_us = result.elapsed_us;
+  report.items.reserve(result.slices.size());
+  for (auto& slice : result.slices)
+    report.items.push_back({core::request_id{slice.key}, slice.bad_logits, std::move(slice.sampled),
+                            std::move(slice.scores)});
+  return report;
+}
+
+core::step_record to_record(const core::step_plan& plan, std::uint64_t elapsed_us) {
+  core::step_record record;
+  record.step = plan.step.value;
+  record.sequences = static_cast<std::uint32_t>(plan.items.size());
+  for (const auto& item : plan.items) {
+    const auto tokens = static_cast<std::uint32_t>(item.tokens.size());
+    (tokens == 1 && item.sample ? record.decode_tokens : record.prefill_tokens) += tokens;
+  }
+  record.elapsed_us = elapsed_us;
+  return record;
+}
+
+}  // namespace
+
+protocol::executor_actor::behavior_type executor_actor(protocol::executor_actor::pointer self,
+                                                       const std::shared_ptr<gpu::backend>& device,
+                                                       const protocol::scheduler_actor& scheduler,
+                                                       core::observer* watcher) {
+  fail_stop(self, *watcher, "executor");
+  return {
+      [=](const core::step_plan& plan) {
+        try {
+          auto planned = device->plan(to_batch(plan));
+          auto report = to_report(device->run(*planned));
+          watcher->on_step(to_record(plan, report.elapsed_us));
+          self->send(scheduler, std::move(report));
+        } catch (const std::exception& e) {
+          // The backend has thrown before it touched the pool (plan) or with the step over (run): the blocks are
+          // quiet either way, so the step counts as failed and the engine goes on.
+          self->send(scheduler, core::step_failed{plan.step, e.what()});
+        }
+      },
+  };
+}
+
+}  // namespace troupe

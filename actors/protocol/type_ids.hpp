@@ -1,0 +1,76 @@
+// The one CAF type-id block. The messages are the plain values of actors/core/events.hpp; they never leave the
+// process in this release, so they are registered without inspectors.
+#pragma once
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "actors/core/events.hpp"
+
+namespace troupe::protocol {
+
+/// The scheduler's order to a new session: tokenize and submit. Sent by the runtime, first of all messages.
+struct begin {};
+/// The sink has written the last delta (credit of one).
+struct delivered {};
+
+struct scheduler_neighbours;
+
+/// Declared here because a typed handle travels in a message. Each line: meaning, and who sends it.
+using session_actor = caf::typed_actor<
+    caf::reacts_to<begin>,              // runtime: tokenize and submit
+    caf::reacts_to<core::admitted>,     // scheduler: in the queue
+    caf::reacts_to<core::refused>,      // scheduler: terminal
+    caf::reacts_to<core::tokens_out>,   // scheduler: scores of the prompt, one sampled token
+    caf::reacts_to<core::ended>,        // scheduler: terminal, blocks are on their way back
+    caf::reacts_to<delivered>,          // sink: send the next delta
+    caf::reacts_to<core::cancel>>;      // connection or API: end this request
+
+}  // namespace troupe::protocol
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
+CAF_ADD_TYPE_ID(troupe, (troupe::core::submit))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::cancel))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::admitted))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::refused))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::tokens_out))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::ended))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::reserve))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::release))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::audit))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::granted))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::denied))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::released))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::step_plan))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::step_done))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::step_failed))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::tick))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::drain))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::stop))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::begin))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::delivered))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::scheduler_neighbours))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::session_actor))
+CAF_END_TYPE_ID_BLOCK(troupe)
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::submit)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::cancel)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::admitted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::refused)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::tokens_out)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::ended)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::reserve)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::release)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::audit)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::granted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::denied)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::released)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::step_plan)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::step_done)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::step_failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::tick)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::drain)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::stop)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::begin)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::delivered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::scheduler_neighbours)

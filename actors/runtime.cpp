@@ -1,0 +1,239 @@
+#include "actors/runtime.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <filesystem>
+#include <stdexcept>
+#include <thread>
+
+#include "actors/allocator_actor.hpp"
+#include "actors/executor_actor.hpp"
+#include "actors/prompt.hpp"
+#include "actors/scheduler_actor.hpp"
+#include "actors/session_actor.hpp"
+
+namespace troupe {
+namespace {
+
+struct system_config : caf::actor_system_config {
+  system_config() {
+    add_message_types<caf::id_block::troupe>();
+    // Stealing polls with sleeps when idle and is late by milliseconds; sharing wakes at once.
+    set("scheduler.policy", "sharing");
+    set("scheduler.max-threads", std::max(2u, std::min(4u, std::thread::hardware_concurrency())));
+  }
+};
+
+/// The caller's end of one session.
+class session_handle final : public core::generation {
+ public:
+  session_handle(core::request_id id, protocol::session_actor session) : id_(id), session_(std::move(session)) {}
+  core::request_id id() const override { return id_; }
+  void delivered() override { caf::anon_send(session_, protocol::delivered{}); }
+  void cancel(core::end_reason why, core::time_us seen_at) override {
+    caf::anon_send(session_, core::cancel{id_, why, seen_at});
+  }
+
+ private:
+  core::request_id id_;
+  protocol::session_actor session_;
+};
+
+/// Watches the engine's actors; the first death is fatal.
+caf::behavior supervisor(caf::event_based_actor* self, const std::vector<caf::strong_actor_ptr>& watched,
+                         const std::shared_ptr<scheduler_gauges>& gauges,
+                         const std::function<void(const std::string&)>& on_fatal) {
+  constexpr const char* roles[] = {"scheduler", "allocator", "executor"};
+  std::vector<caf::actor_addr> addresses;
+  for (const auto& actor : watched) {
+    addresses.push_back(caf::actor_cast<caf::actor_addr>(actor));
+    self->monitor(addresses.back());
+  }
+  self->set_down_handler([=](const caf::down_msg& down) {
+    // A shutdown of our own is announced before it happens.
+    if (gauges->failed || down.reason == caf::exit_reason::user_shutdown) return;
+    gauges->failed = true;
+    const auto found = std::find(addresses.begin(), addresses.end(), down.source) - addresses.begin();
+    on_fatal(std::string("the ") + roles[std::min<std::ptrdiff_t>(found, 2)] +
+             " died: " + caf::to_string(down.reason));
+  });
+  return {[](const protocol::begin&) {}};
+}
+
+std::int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+core::model_card make_card(const runtime_config& config, const gpu::loaded_model& model,
+                           const core::scheduler_limits& limits) {
+  core::model_card card;
+  card.name = config.served_model_names.empty() ? std::filesystem::path(config.model).stem().string()
+                                                : config.served_model_names.front();
+  card.context = limits.effective_context();
+  card.created = unix_seconds();
+  card.vocab = model.config.vocab;
+  if (model.vocabulary.bos() >= 0) card.bos = model.vocabulary.bytes(model.vocabulary.bos());
+  if (const auto eos = model.file.find_uint("tokenizer.ggml.eos_token_id"))
+    card.eos = model.vocabulary.bytes(static_cast<token_id>(*eos));
+  if (const auto* text = model.file.find_string("tokenizer.chat_template")) card.chat_template = *text;
+  return card;
+}
+
+std::uint64_t to_ms(double seconds) { return static_cast<std::uint64_t>(seconds * 1000.0); }
+
+}  // namespace
+
+core::scheduler_limits make_limits(const runtime_config& config, const gpu::loaded_model& model,
+                                   const gpu::device_info& device) {
+  core::scheduler_limits limits;
+  limits.max_num_seqs = config.max_num_seqs;
+  limits.max_num_batched_tokens = config.max_num_batched_tokens;
+  limits.max_step_us = std::uint64_t{config.max_step_ms} * 1000;
+  limits.max_num_queued_reqs = config.max_num_queued_reqs;
+  limits.block_size = device.block_size;
+  limits.num_blocks = device.num_blocks;
+  limits.model_context = config.max_model_len == 0 ? model.config.context
+                                                   : std::min(model.config.context, config.max_model_len);
+  limits.end_tokens = model.vocabulary.end_tokens();
+  limits.vocab = model.config.vocab;
+  limits.deadlines = {to_ms(config.queue_timeout_s), to_ms(config.first_token_timeout_s),
+                      to_ms(config.request_timeout_s)};
+  return limits;
+}
+
+struct runtime::impl {
+  impl(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> loaded,
+       std::shared_ptr<gpu::backend> backend, core::observer& observer)
+      : limits(make_limits(config, *loaded, backend->info())),
+        card(make_card(config, *loaded, limits)),
+        device(std::move(backend)),
+        watcher(&observer),
+        gauges(std::make_shared<scheduler_gauges>()),
+        system(actor_config) {
+    context.model = std::move(loaded);
+    context.watcher = watcher;
+    context.outbound_bytes_max = config.max_outbound_bytes;
+  }
+
+  core::scheduler_limits limits;
+  core::model_card card;
+  std::shared_ptr<gpu::backend> device;
+  core::observer* watcher;
+  std::shared_ptr<scheduler_gauges> gauges;
+  session_context context;
+  std::atomic<std::uint64_t> last_request{0};
+  system_config actor_config;
+  caf::actor_system system;
+  protocol::allocator_actor allocator;
+  protocol::executor_actor executor;
+  caf::actor guard;
+};
+
+runtime::runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
+                 std::shared_ptr<gpu::backend> device, core::observer& watcher,
+                 std::function<void(const std::string&)> on_fatal)
+    : impl_(std::make_unique<impl>(config, std::move(model), std::move(device), watcher)) {
+  auto& x = *impl_;
+  const auto scheduler = x.system.spawn(scheduler_actor, x.limits, x.gauges, x.watcher);
+  x.context.scheduler = scheduler;
+  x.allocator = x.system.spawn(allocator_actor, x.limits.num_blocks, scheduler, x.watcher);
+  // A thread of its own: a step blocks it, and a pool worker must never block.
+  x.executor = x.system.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
+  caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, x.executor});
+  const std::vector<caf::strong_actor_ptr> watched{caf::actor_cast<caf::strong_actor_ptr>(scheduler),
+                                                   caf::actor_cast<caf::strong_actor_ptr>(x.allocator),
+                                                   caf::actor_cast<caf::strong_actor_ptr>(x.executor)};
+  x.guard = x.system.spawn(supervisor, watched, x.gauges, std::move(on_fatal));
+}
+
+runtime::~runtime() {
+  auto& x = *impl_;
+  stop(core::end_reason::shutdown);
+  wait_stopped(std::chrono::seconds(30));
+  for (const auto& actor : {caf::actor_cast<caf::actor>(x.guard), caf::actor_cast<caf::actor>(x.context.scheduler),
+                            caf::actor_cast<caf::actor>(x.allocator), caf::actor_cast<caf::actor>(x.executor)})
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+}
+
+std::shared_ptr<core::generation> runtime::submit(core::generation_request request,
+                                                  std::weak_ptr<core::generation_sink> sink) {
+  auto& x = *impl_;
+  const core::request_id id{++x.last_request};
+  auto session = x.system.spawn(session_actor, x.context, id,
+                                std::make_shared<core::generation_request>(std::move(request)), std::move(sink));
+  caf::anon_send(session, protocol::begin{});
+  return std::make_shared<session_handle>(id, std::move(session));
+}
+
+const core::model_card& runtime::card() const { return impl_->card; }
+const core::scheduler_limits& runtime::limits() const { return impl_->limits; }
+
+core::engine_health runtime::health() const {
+  const auto& gauges = *impl_->gauges;
+  core::engine_health health;
+  health.failed = gauges.failed;
+  health.draining = gauges.draining;
+  health.running = gauges.running;
+  health.waiting = gauges.waiting;
+  if (gauges.busy)
+    health.stalled_us = static_cast<std::uint64_t>(std::max<core::time_us>(0, now() - gauges.progress_at));
+  return health;
+}
+
+std::vector<token_id> runtime::encode(const core::generation_request& request) const {
+  try {
+    return prompt_tokens(*impl_->context.model, request);
+  } catch (const prompt_error& e) {
+    throw std::invalid_argument(e.message);
+  }
+}
+
+std::string runtime::decode(const std::vector<token_id>& tokens) const {
+  gpu::detokenizer text(impl_->context.model->vocabulary, false);
+  std::string out;
+  for (const auto token : tokens) out += text.push(token);
+  return out + text.flush();
+}
+
+std::string runtime::token_bytes(token_id token) const { return impl_->context.model->vocabulary.bytes(token); }
+
+core::time_us runtime::now() const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void runtime::drain() {
+  impl_->gauges->draining = true;
+  caf::anon_send(impl_->context.scheduler, core::drain{});
+}
+
+void runtime::stop(core::end_reason why) {
+  impl_->gauges->draining = true;
+  caf::anon_send(impl_->context.scheduler, core::stop{why, "the server is shutting down"});
+}
+
+bool runtime::wait_stopped(std::chrono::milliseconds at_most) const {
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  while (!impl_->gauges->stopped && !impl_->gauges->failed) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+void runtime::crash(role which) {
+  auto& x = *impl_;
+  const auto victim = which == role::scheduler   ? caf::actor_cast<caf::actor>(x.context.scheduler)
+                      : which == role::allocator ? caf::actor_cast<caf::actor>(x.allocator)
+                                                 : caf::actor_cast<caf::actor>(x.executor);
+  caf::anon_send_exit(victim, caf::exit_reason::kill);
+}
+
+}  // namespace troupe

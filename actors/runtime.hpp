@@ -1,0 +1,57 @@
+// The composition root: spawns the actors, wires them, watches them, and is the embedding API (core::generation_engine).
+// The only place that picks detached or pooled. If scheduler, allocator or executor dies the runtime fails stop: every
+// session ends by name and `on_fatal` is called once; it never exits the process itself.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/core/generation.hpp"
+#include "actors/core/observer.hpp"
+#include "actors/core/scheduler_machine.hpp"
+#include "config/runtime_config.hpp"
+#include "gpu/make_backend.hpp"
+
+namespace troupe {
+
+/// The limits the scheduler works under, from configuration, model and device.
+core::scheduler_limits make_limits(const runtime_config&, const gpu::loaded_model&, const gpu::device_info&);
+
+class runtime final : public core::generation_engine {
+ public:
+  /// The observer and `on_fatal`'s targets must outlive the runtime. `on_fatal` is called from an actor's thread.
+  runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
+          std::shared_ptr<gpu::backend> device, core::observer& watcher,
+          std::function<void(const std::string&)> on_fatal);
+  /// Ends every request (shutdown), waits for the step in flight and for all actors.
+  ~runtime() override;
+
+  std::shared_ptr<core::generation> submit(core::generation_request,
+                                           std::weak_ptr<core::generation_sink>) override;
+  const core::model_card& card() const override;
+  core::engine_health health() const override;
+  std::vector<token_id> encode(const core::generation_request&) const override;
+  std::string decode(const std::vector<token_id>&) const override;
+  std::string token_bytes(token_id) const override;
+  core::time_us now() const override;
+
+  /// Refuses new requests from now on; the others run to their end.
+  void drain();
+  /// Ends every request, those in flight after their step.
+  void stop(core::end_reason why);
+  /// No request is left after drain() or stop(). False: the time was over first.
+  bool wait_stopped(std::chrono::milliseconds at_most) const;
+
+  const core::scheduler_limits& limits() const;
+
+  /// Ends one actor of the engine as a crash would: how fail-stop is tested.
+  enum class role { scheduler, allocator, executor };
+  void crash(role);
+
+ private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace troupe

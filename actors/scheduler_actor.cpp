@@ -1,0 +1,197 @@
+#include "actors/scheduler_actor.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <chrono>
+#include <map>
+#include <unordered_map>
+
+#include "actors/fail_stop.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds tick_interval{20};
+
+struct scheduler {
+  scheduler(protocol::scheduler_actor::pointer actor, const core::scheduler_limits& limits,
+            std::shared_ptr<scheduler_gauges> shared, core::observer* observer)
+      : self(actor), machine(limits), gauges(std::move(shared)), watcher(observer) {}
+
+  struct client {
+    protocol::session_actor session;
+    std::optional<core::time_us> cancel_seen_at;
+    core::time_us last_token_at = 0;
+  };
+
+  protocol::scheduler_actor::pointer self;
+  core::scheduler_machine machine;
+  std::shared_ptr<scheduler_gauges> gauges;
+  core::observer* watcher;
+  protocol::scheduler_neighbours neighbours;
+  std::unordered_map<core::request_id, client> clients;
+  std::map<caf::actor_addr, core::request_id> by_address;
+  std::unordered_map<core::lease_id, core::time_us> awaited;  // released leases, and when their cause was seen
+  core::effects out;
+  bool ticking = false;
+
+  core::time_us now() const {
+    return std::chrono::duration_cast<std::chrono::microseconds>(self->clock().now().time_since_epoch()).count();
+  }
+
+  template <class Event>
+  void apply(const Event& event) {
+    const auto at = now();
+    if constexpr (std::is_same_v<Event, core::step_done>) gauges->progress_at = at;
+    out.clear();
+    machine.on(event, at, out);
+    for (auto& effect : out) std::visit([this](auto& x) { perform(x); }, effect);
+    const bool busy = !machine.idle();
+    if (busy && !gauges->busy) gauges->progress_at = at;
+    gauges->busy = busy;
+    if (gauges->running != machine.running() || gauges->waiting != machine.waiting()) {
+      gauges->running = machine.running();
+      gauges->waiting = machine.waiting();
+      watcher->on_load(machine.running(), machine.waiting());
+    }
+    if (busy && !ticking) {
+      ticking = true;
+      self->delayed_send(self, tick_interval, core::tick{});
+    }
+  }
+
+  template <class Message>
+  void to_session(core::request_id request, Message& message) {
+    if (const auto found = clients.find(request); found != clients.end())
+      self->send(found->second.session, std::move(message));
+  }
+
+  void forget(core::request_id request) {
+    const auto found = clients.find(request);
+    if (found == clients.end()) return;
+    self->demonitor(found->second.session.address());
+    by_address.erase(found->second.session.address());
+    clients.erase(found);
+  }
+
+  void perform(core::admitted& x) { to_session(x.request, x); }
+  void perform(core::refused& x) {
+    const auto request = x.request;
+    to_session(request, x);
+    forget(request);
+  }
+  void perform(core::tokens_out& x) {
+    if (const auto found = clients.find(x.request); found != clients.end() && x.token) {
+      const auto at = now();
+      if (found->second.last_token_at != 0)
+        watcher->on_inter_token(static_cast<double>(at - found->second.last_token_at) * 1e-6);
+      found->second.last_token_at = at;
+    }
+    to_session(x.request, x);
+  }
+  void perform(core::ended& x) {
+    const auto request = x.request;
+    if (x.why == core::end_reason::session_crash) report_crash(x);  // nobody else is left to tell
+    to_session(request, x);
+    forget(request);
+  }
+  void perform(core::reserve& x) { self->send(neighbours.allocator, x); }
+  void perform(core::release& x) {
+    if (x.preempted) {
+      watcher->on_preemption();
+    } else if (const auto found = clients.find(x.lease.request);
+               found != clients.end() && found->second.cancel_seen_at) {
+      awaited[x.lease] = *found->second.cancel_seen_at;
+    }
+    self->send(neighbours.allocator, x);
+  }
+  void perform(core::audit& x) { self->send(neighbours.allocator, std::move(x)); }
+  void perform(core::step_plan& x) { self->send(neighbours.executor, std::move(x)); }
+  void perform(core::stopped&) { gauges->stopped = true; }
+  void perform(core::violation& x) { report_violation(*watcher, x.invariant); }
+
+  void report_crash(const core::ended& x) {
+    core::request_record record;
+    record.id = x.request;
+    record.reason = x.why;
+    record.phase = x.phase;
+    record.usage.prompt = x.prompt_tokens;
+    record.usage.completion = x.completion_tokens;
+    record.times = x.times;
+    record.preemptions = x.preemptions;
+    watcher->on_end(record);
+  }
+
+  void open(const core::submit& request, const protocol::session_actor& session) {
+    clients[request.request] = client{session, {}, 0};
+    by_address[session.address()] = request.request;
+    self->monitor(session);
+    apply(request);
+  }
+
+  void close(const core::cancel& event) {
+    if (const auto found = clients.find(event.request);
+        found != clients.end() && !found->second.cancel_seen_at)
+      found->second.cancel_seen_at = event.seen_at;
+    apply(event);
+  }
+
+  void on_released(const core::released& event) {
+    if (const auto found = awaited.find(event.lease); found != awaited.end()) {
+      watcher->on_release_latency(static_cast<double>(now() - found->second) * 1e-6);
+      awaited.erase(found);
+    }
+    apply(event);
+  }
+
+  void on_down(const caf::down_msg& down) {
+    if (down.source == neighbours.allocator.address() || down.source == neighbours.executor.address()) {
+      // Fail stop: the sessions monitor this actor and end by name, the runtime reports and the process goes.
+      self->quit(caf::make_error(caf::sec::runtime_error, "a neighbour of the scheduler died"));
+      return;
+    }
+    if (const auto found = by_address.find(down.source); found != by_address.end())
+      close(core::cancel{found->second, core::end_reason::session_crash, now()});
+  }
+};
+
+}  // namespace
+
+protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_actor::pointer self,
+                                                         const core::scheduler_limits& limits,
+                                                         const std::shared_ptr<scheduler_gauges>& gauges,
+                                                         core::observer* watcher) {
+  fail_stop(self, *watcher, "scheduler");
+  auto state = std::make_shared<scheduler>(self, limits, gauges, watcher);
+  self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });
+  return {
+      [=](const protocol::scheduler_neighbours& neighbours) {
+        state->neighbours = neighbours;
+        self->monitor(neighbours.allocator);
+        self->monitor(neighbours.executor);
+      },
+      [=](const core::submit& request, const protocol::session_actor& session) {
+        state->open(request, session);
+      },
+      [=](const core::cancel& event) { state->close(event); },
+      [=](const core::granted& event) { state->apply(event); },
+      [=](const core::denied& event) { state->apply(event); },
+      [=](const core::released& event) { state->on_released(event); },
+      [=](const core::step_done& event) { state->apply(event); },
+      [=](const core::step_failed& event) { state->apply(event); },
+      [=](const core::tick& event) {
+        state->ticking = false;
+        state->apply(event);
+      },
+      [=](const core::drain& event) {
+        state->gauges->draining = true;
+        state->apply(event);
+      },
+      [=](const core::stop& event) {
+        state->gauges->draining = true;
+        state->apply(event);
+      },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,26 @@
+// The scheduler: a scheduler_machine behind a mailbox. Translates messages to events and effects to messages; decides
+// nothing. Monitors sessions (a dead session is a cancel) and its neighbours (their death is its own).
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "actors/core/observer.hpp"
+#include "actors/core/scheduler_machine.hpp"
+#include "actors/protocol/scheduler.hpp"
+
+namespace troupe {
+
+/// What health and drain look at from other threads.
+struct scheduler_gauges {
+  std::atomic<std::uint32_t> running{0}, waiting{0};
+  std::atomic<core::time_us> progress_at{0};  ///< last step retired, or work began
+  std::atomic<bool> busy{false};
+  std::atomic<bool> draining{false}, stopped{false}, failed{false};
+};
+
+protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_actor::pointer self,
+                                                         const core::scheduler_limits& limits,
+                                                         const std::shared_ptr<scheduler_gauges>& gauges,
+                                                         core::observer* watcher);
+
+}  // namespace troupe

@@ -1,0 +1,26 @@
+// One request's actor: tokenizes, submits, turns tokens into text, hands deltas to the client's sink. Decides nothing
+// beyond its session_machine; never talks to allocator or executor; quits when the scheduler has ended the request.
+#pragma once
+#include <memory>
+
+#include "actors/core/observer.hpp"
+#include "actors/core/session_machine.hpp"
+#include "actors/protocol/scheduler.hpp"
+#include "gpu/make_backend.hpp"
+
+namespace troupe {
+
+/// What every session of a runtime shares; immutable.
+struct session_context {
+  std::shared_ptr<const gpu::loaded_model> model;
+  protocol::scheduler_actor scheduler;
+  core::observer* watcher = nullptr;
+  std::uint64_t outbound_bytes_max = 1 << 20;
+};
+
+protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
+                                                     const session_context& context, core::request_id id,
+                                                     const std::shared_ptr<core::generation_request>& request,
+                                                     const std::weak_ptr<core::generation_sink>& sink);
+
+}  // namespace troupe

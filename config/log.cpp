@@ -1,0 +1,89 @@
+#include "config/log.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace troupe {
+namespace {
+
+struct log_state {
+  std::shared_ptr<spdlog::logger> out = spdlog::stderr_logger_mt("troupe");
+  bool json = false;
+};
+
+log_state& state() {
+  static log_state the;
+  return the;
+}
+
+spdlog::level::level_enum to_spdlog(log_level level) {
+  switch (level) {
+    case log_level::trace: return spdlog::level::trace;
+    case log_level::debug: return spdlog::level::debug;
+    case log_level::info: return spdlog::level::info;
+    case log_level::warn: return spdlog::level::warn;
+    case log_level::error: return spdlog::level::err;
+    case log_level::off: return spdlog::level::off;
+  }
+  return spdlog::level::off;
+}
+
+std::string to_word(const log_value& value) {
+  if (const auto* text = std::get_if<std::string>(&value);
+      text != nullptr && !text->empty() && text->find_first_of(" \"=\n\t") == std::string::npos)
+    return *text;
+  return to_json(value);
+}
+
+}  // namespace
+
+void configure_log(const std::string& level, bool json) {
+  auto& the = state();
+  the.json = json;
+  the.out->set_level(spdlog::level::from_str(level));
+  the.out->set_pattern(json ? "%v" : "%H:%M:%S %l %v");
+  the.out->flush_on(spdlog::level::trace);
+}
+
+void log_event(log_level level, const std::string& event, const log_fields& fields) {
+  auto& the = state();
+  const auto wanted = to_spdlog(level);
+  if (!the.out->should_log(wanted)) return;
+  if (the.json) {
+    const auto seconds =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    log_fields all{{"time", seconds},
+                   {"level", std::string(spdlog::level::to_string_view(wanted).data())},
+                   {"event", event}};
+    all.insert(all.end(), fields.begin(), fields.end());
+    the.out->log(wanted, "{}", to_json(all));
+    return;
+  }
+  std::string line = event;
+  for (const auto& [name, value] : fields) line += " " + name + "=" + to_word(value);
+  the.out->log(wanted, "{}", line);
+}
+
+std::string to_json(const log_value& value) {
+  return std::visit(
+      [](const auto& x) {
+        return nlohmann::json(x).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      },
+      value);
+}
+
+std::string to_json(const log_fields& fields) {
+  std::string out = "{";
+  for (const auto& [name, value] : fields) {
+    if (out.size() > 1) out += ',';
+    out += to_json(log_value{name}) + ":" + to_json(value);
+  }
+  return out + "}";
+}
+
+}  // namespace troupe

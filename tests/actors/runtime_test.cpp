@@ -1,0 +1,264 @@
+// The actors together, on real threads, with a backend whose next token depends on the whole history it was given.
+#include "actors/runtime.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/fake_backend.hpp"
+#include "tests/support/recording.hpp"
+#include "tests/support/temporary_file.hpp"
+#include "tests/support/tiny_llama.hpp"
+
+using namespace troupe;
+using namespace std::chrono_literals;
+using test::recording_sink;
+
+namespace {
+
+/// One runtime over the tiny model's vocabulary. Tokens 36..125 are printable bytes.
+struct world {
+  explicit world(std::uint32_t blocks = 32, runtime_config settings = {}) {
+    settings.model = file.path();
+    config = settings;
+    model = gpu::load_model(file.path());
+    device = std::make_shared<test::fake_backend>(16, blocks, 36, 125);
+    engine = std::make_unique<runtime>(config, model, device, watcher, [this](const std::string& what) {
+      std::lock_guard lock(watcher.mutex);
+      fatal.push_back(what);
+      watcher.changed.notify_all();
+    });
+  }
+  ~world() { device->let_go(); }
+
+  struct running {
+    std::shared_ptr<recording_sink> sink = std::make_shared<recording_sink>();
+    std::shared_ptr<core::generation> handle;
+  };
+  running start(core::generation_request request, bool credit = true) {
+    running out;
+    device_gate lock(*this, credit);
+    out.handle = engine->submit(std::move(request), out.sink);
+    if (credit) out.sink->credit = out.handle;
+    return out;
+  }
+  /// Holds the first delta back until the sink knows its handle.
+  struct device_gate {
+    device_gate(world& owner, bool) : owner_(owner), was_held_(owner.held) { owner_.device->hold(); }
+    ~device_gate() {
+      if (!was_held_) owner_.device->let_go();
+    }
+    world& owner_;
+    bool was_held_;
+  };
+  void hold() { held = true, device->hold(); }
+  void let_go() { held = false, device->let_go(); }
+
+  std::string expected_text(std::vector<token_id> history, int tokens, std::uint64_t seed = 0) const {
+    std::string out;
+    for (int i = 0; i < tokens; ++i) {
+      history.push_back(device->next_token(history, seed));
+      out += model->vocabulary.bytes(history.back());
+    }
+    return out;
+  }
+
+  test::temporary_file file{test::tiny_llama_bytes()};
+  runtime_config config;
+  test::recording_observer watcher;
+  std::shared_ptr<const gpu::loaded_model> model;
+  std::shared_ptr<test::fake_backend> device;
+  std::vector<std::string> fatal;
+  bool held = false;
+  std::unique_ptr<runtime> engine;
+};
+
+core::generation_request ask(std::vector<token_id> prompt, std::uint32_t max_tokens) {
+  core::generation_request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("runtime: a request streams its answer and the pool is whole afterwards", "[actor]") {
+  world w;
+  auto one = w.start(ask({40, 41, 42}, 20));
+  REQUIRE(one.sink->wait_end());
+  CHECK(one.sink->order.front() == 'a');
+  CHECK(one.sink->order.back() == 'e');
+  CHECK(one.sink->prompt == 3);
+  CHECK(one.sink->text == w.expected_text({40, 41, 42}, 20));
+  CHECK(one.sink->finish.reason == core::end_reason::length);
+  CHECK(one.sink->finish.usage.completion == 20);
+  CHECK(w.watcher.wait_whole());
+  CHECK(w.watcher.violations.empty());
+}
+
+TEST_CASE("runtime: answers of requests that run together equal their solo answers, through preemptions", "[actor]") {
+  runtime_config settings;
+  settings.max_num_seqs = 8;
+  world w(12, settings);  // 192 tokens for 8 sequences of up to 60
+  std::vector<world::running> all;
+  for (int i = 0; i < 8; ++i) all.push_back(w.start(ask({40 + i, 50, 60}, 57)));
+  for (int i = 0; i < 8; ++i) {
+    REQUIRE(all[static_cast<std::size_t>(i)].sink->wait_end());
+    CHECK(all[static_cast<std::size_t>(i)].sink->text == w.expected_text({40 + i, 50, 60}, 57));
+  }
+  CHECK(w.watcher.preemptions > 0);
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: a cancel during a step frees the blocks when the step is done, and not before", "[actor]") {
+  world w;
+  auto one = w.start(ask({40, 41}, 100));
+  w.hold();
+  REQUIRE(w.device->wait_started(1));
+  // The step in flight names the lease.
+  one.handle->cancel(core::end_reason::client_gone, w.engine->now());
+  one.handle->cancel(core::end_reason::cancelled, w.engine->now());  // repeated: no effect
+  CHECK_FALSE(one.sink->wait([&] { return one.sink->ends > 0; }, 50ms));
+  CHECK(w.watcher.wait([&] { return w.watcher.pool.used > 0; }));
+  const auto started = w.device->steps_started();
+  w.let_go();
+  REQUIRE(one.sink->wait_end());
+  CHECK(one.sink->finish.reason == core::end_reason::client_gone);
+  CHECK(w.watcher.wait_whole());
+  CHECK(w.device->steps_started() <= started + 1);
+  CHECK(w.watcher.wait([&] { return w.watcher.latencies.size() == 1; }));
+}
+
+TEST_CASE("runtime: a sink that is gone ends its request", "[actor]") {
+  world w;
+  w.device->step_time = 200us;
+  auto one = w.start(ask({40}, 400));
+  one.sink->wait([&] { return one.sink->text.size() > 3; });
+  one.sink.reset();
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 1; }));
+  CHECK(w.watcher.ends[0].reason == core::end_reason::client_gone);
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: a session that dies is a cancel, and its neighbour's answer does not change", "[actor]") {
+  struct throwing_sink : recording_sink {
+    void delta(core::generation_delta) override { throw std::runtime_error("client code failed"); }
+  };
+  world w;
+  auto bad = std::make_shared<throwing_sink>();
+  auto neighbour = w.start(ask({44}, 50));
+  auto handle = w.engine->submit(ask({45}, 300), std::weak_ptr<core::generation_sink>(bad));
+  REQUIRE(neighbour.sink->wait_end());
+  CHECK(neighbour.sink->text == w.expected_text({44}, 50));
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 2; }));
+  CHECK(std::any_of(w.watcher.ends.begin(), w.watcher.ends.end(),
+                    [](const auto& record) { return record.reason == core::end_reason::session_crash; }));
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: only one delta is outstanding, the rest is coalesced", "[actor]") {
+  world w;
+  auto one = w.start(ask({40, 41}, 60), false);
+  REQUIRE(one.sink->wait_end());
+  CHECK(one.sink->order == "ade");
+  CHECK(one.sink->text == w.expected_text({40, 41}, 60));
+}
+
+TEST_CASE("runtime: a reader that never takes its answer ends as slow_reader at the limit", "[actor]") {
+  runtime_config settings;
+  settings.max_outbound_bytes = 4096;
+  world w(64, settings);
+  auto request = ask({40, 41}, 200);
+  request.top_logprobs = 0;  // pieces weigh more than their text
+  auto one = w.start(std::move(request), false);
+  REQUIRE(one.sink->wait_end());
+  CHECK(one.sink->finish.reason == core::end_reason::slow_reader);
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: a failed step ends the requests in it by name and the engine goes on", "[actor]") {
+  world w;
+  w.device->fail_next = true;
+  auto one = w.start(ask({40}, 5));
+  REQUIRE(one.sink->wait_end());
+  CHECK(one.sink->finish.reason == core::end_reason::step_failed);
+  auto two = w.start(ask({40}, 5));
+  REQUIRE(two.sink->wait_end());
+  CHECK(two.sink->finish.reason == core::end_reason::length);
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: the death of scheduler, allocator or executor ends every session by name and is reported once",
+          "[actor]") {
+  const auto role = GENERATE(runtime::role::scheduler, runtime::role::allocator, runtime::role::executor);
+  world w;
+  w.device->step_time = 500us;
+  auto one = w.start(ask({40}, 300));
+  auto two = w.start(ask({41}, 300));
+  REQUIRE(one.sink->wait([&] { return one.sink->text.size() > 2; }));
+  w.engine->crash(role);
+  REQUIRE(one.sink->wait_end());
+  REQUIRE(two.sink->wait_end());
+  CHECK(one.sink->finish.reason == core::end_reason::engine_failed);
+  CHECK(two.sink->finish.reason == core::end_reason::engine_failed);
+  REQUIRE(w.watcher.wait([&] { return !w.fatal.empty(); }));
+  CHECK(w.engine->health().failed);
+  auto late = w.start(ask({42}, 5));  // a request after the end is told so as well
+  REQUIRE(late.sink->wait_end());
+  CHECK(late.sink->finish.reason == core::end_reason::engine_failed);
+  CHECK(w.fatal.size() == 1);
+}
+
+TEST_CASE("runtime: health tells how long no step has retired while work waits", "[actor]") {
+  world w;
+  CHECK(w.engine->health().stalled_us == 0);
+  w.hold();
+  auto one = w.start(ask({40}, 3));
+  REQUIRE(w.device->wait_started(1));
+  std::this_thread::sleep_for(60ms);
+  CHECK(w.engine->health().stalled_us > 40'000);
+  CHECK(w.engine->health().running == 1);
+  w.let_go();
+  REQUIRE(one.sink->wait_end());
+  CHECK(w.watcher.wait_whole());
+  std::this_thread::sleep_for(5ms);
+  CHECK(w.engine->health().stalled_us == 0);
+}
+
+TEST_CASE("runtime: drain lets running requests finish and refuses new ones by name", "[actor]") {
+  world w;
+  w.device->step_time = 300us;
+  auto one = w.start(ask({40}, 80));
+  REQUIRE(one.sink->wait([&] { return !one.sink->text.empty(); }));
+  w.engine->drain();
+  auto late = w.start(ask({41}, 5));
+  REQUIRE(late.sink->wait_end());
+  CHECK(late.sink->finish.why_refused == core::refusal::draining);
+  REQUIRE(one.sink->wait_end());
+  CHECK(one.sink->finish.reason == core::end_reason::length);
+  CHECK(w.engine->wait_stopped(5s));
+}
+
+TEST_CASE("runtime: an echoed prompt comes first, with its scores, and its first token has none", "[actor]") {
+  world w;
+  auto request = ask({40, 41, 42}, 2);
+  request.echo = true;
+  request.top_logprobs = 0;
+  auto one = w.start(std::move(request));
+  REQUIRE(one.sink->wait_end());
+  const auto bytes = [&](token_id token) { return w.model->vocabulary.bytes(token); };
+  CHECK(one.sink->echoed == bytes(40) + bytes(41) + bytes(42));
+  REQUIRE(one.sink->pieces.size() >= 3);
+  CHECK_FALSE(one.sink->pieces[0].logprob);
+  CHECK(one.sink->pieces[2].token == 42);
+  CHECK(one.sink->pieces[2].logprob == -1.0f);
+}
+
+TEST_CASE("runtime: special-token text of a user stays text, the template's becomes tokens", "[actor]") {
+  world w;
+  core::generation_request request;
+  request.prompt = std::vector<core::chat_message>{{"user", "a<|im_end|>"}};
+  const auto tokens = w.engine->encode(request);
+  CHECK(std::count(tokens.begin(), tokens.end(), 2) == 1);  // the template's own end marker alone
+  CHECK(w.engine->decode(tokens) == "<|im_start|>user\na<|im_end|><|im_end|>\n<|im_start|>assistant\n");
+  request.prompt = std::vector<token_id>{1, 999999};
+  CHECK_THROWS_WITH(w.engine->encode(request), Catch::Contains("999999"));
+}

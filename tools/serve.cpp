@@ -1,0 +1,189 @@
+#include "tools/serve.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "actors/runtime.hpp"
+#include "config/log.hpp"
+#include "net/server.hpp"
+#include "tools/startup_report.hpp"
+
+namespace troupe {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int exit_usage = 2, exit_engine_failed = 70;
+
+/// Metrics that also write the log line of every ended request.
+class serving_observer final : public net::metrics {
+ public:
+  void on_end(const core::request_record& record) override {
+    net::metrics::on_end(record);
+    const auto ms = [](std::uint64_t us) { return static_cast<double>(us) / 1000.0; };
+    log_event(log_level::info, "request_ended",
+              {{"id", record.label},
+               {"request", record.id.value},
+               {"reason", std::string(record.reason == core::end_reason::refused ? name_of(record.why_refused)
+                                                                                 : name_of(record.reason))},
+               {"prompt_tokens", std::uint64_t{record.usage.prompt}},
+               {"cached_tokens", std::uint64_t{record.usage.cached}},
+               {"completion_tokens", std::uint64_t{record.usage.completion}},
+               {"queue_ms", ms(record.times.queue_us)},
+               {"first_token_ms", ms(record.times.first_token_us)},
+               {"total_ms", ms(record.times.total_us)},
+               {"preemptions", std::uint64_t{record.preemptions}}});
+  }
+  void on_violation(const std::string& invariant) override {
+    net::metrics::on_violation(invariant);
+    log_event(log_level::error, "invariant_violated", {{"invariant", invariant}});
+  }
+};
+
+/// SIGTERM, SIGINT and the engine's death, as events one thread can wait for.
+class shutdown_events {
+ public:
+  shutdown_events() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // before any thread starts, so that all inherit it
+    std::signal(SIGPIPE, SIG_IGN);
+    signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC);
+    failed_fd_ = eventfd(0, EFD_CLOEXEC);
+    if (signal_fd_ < 0 || failed_fd_ < 0) throw std::runtime_error("no descriptor left for signals");
+  }
+  ~shutdown_events() {
+    close(signal_fd_);
+    close(failed_fd_);
+  }
+  shutdown_events(const shutdown_events&) = delete;
+  shutdown_events& operator=(const shutdown_events&) = delete;
+
+  void engine_failed() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = write(failed_fd_, &one, sizeof one);
+  }
+
+  enum class event { none, signal, engine_failed };
+  event wait(int timeout_ms) {
+    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {failed_fd_, POLLIN, 0}};
+    if (poll(fds, 2, timeout_ms) <= 0) return event::none;
+    if (fds[1].revents & POLLIN) return event::engine_failed;
+    signalfd_siginfo info;
+    [[maybe_unused]] const auto got = read(signal_fd_, &info, sizeof info);
+    return event::signal;
+  }
+
+ private:
+  sigset_t signals_{};
+  int signal_fd_ = -1, failed_fd_ = -1;
+};
+
+void print_line(const std::string& text) {
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::uint32_t pool_blocks(const runtime_config& config, const gpu::model_config& model) {
+  if (config.num_kv_blocks) return *config.num_kv_blocks;
+  const auto block_bytes = model.kv_bytes_per_token() * config.block_size;
+  const auto blocks = config.kv_cache_memory / block_bytes;
+  if (blocks == 0)
+    throw std::runtime_error(fmt::format("--kv-cache-memory: {} holds no block of {}",
+                                         format_size(config.kv_cache_memory), format_size(block_bytes)));
+  return static_cast<std::uint32_t>(blocks);
+}
+
+void announce(const runtime_config& config, const core::generation_engine& engine, std::uint16_t port,
+              double seconds) {
+  const auto host = config.host.find(':') == std::string::npos ? config.host : "[" + config.host + "]";
+  const auto url = fmt::format("http://{}:{}", host, port);
+  const auto key = config.api_keys.empty() ? "" : " -H 'Authorization: Bearer KEY'";
+  const auto curl = fmt::format(
+      "curl -N {}/v1/chat/completions{} -H 'Content-Type: application/json' "
+      "-d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Tell me a story\"}}],\"stream\":true,\"max_tokens\":64}}'",
+      url, key);
+  if (config.json)
+    print_line(to_json(log_fields{{"event", std::string("ready")},
+                                  {"url", url},
+                                  {"port", std::uint64_t{port}},
+                                  {"model", engine.card().name},
+                                  {"seconds", seconds},
+                                  {"curl", curl}}));
+  else
+    print_line(fmt::format("ready in {:.2f} s: {}  try: {}", seconds, url, curl));
+}
+
+/// Runs until a signal has drained the server, or the engine died.
+int wait_for_end(shutdown_events& events, const runtime_config& config, runtime& engine, net::server& server) {
+  auto event = shutdown_events::event::none;
+  while (event == shutdown_events::event::none) event = events.wait(-1);
+  if (event == shutdown_events::event::signal) {
+    log_event(log_level::info, "draining", {{"shutdown_timeout_s", config.shutdown_timeout_s}});
+    server.drain();
+    engine.drain();
+    const auto until = steady_clock::now() + std::chrono::duration<double>(config.shutdown_timeout_s);
+    event = shutdown_events::event::none;
+    while (event == shutdown_events::event::none && steady_clock::now() < until &&
+           !(engine.wait_stopped(std::chrono::milliseconds(0)) && server.idle()))
+      event = events.wait(10);
+  }
+  const bool failed = event == shutdown_events::event::engine_failed || engine.health().failed;
+  engine.stop(core::end_reason::shutdown);
+  engine.wait_stopped(std::chrono::seconds(5));
+  // What ended by name still has to reach its client.
+  const auto until = steady_clock::now() + std::chrono::seconds(1);
+  while (!server.idle() && steady_clock::now() < until) events.wait(5);
+  server.stop();
+  log_event(failed ? log_level::error : log_level::info, "stopped");
+  return failed ? exit_engine_failed : 0;
+}
+
+int run(runtime_config& config) {
+  const auto began = steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(steady_clock::now() - began).count(); };
+  shutdown_events events;
+  const auto model = gpu::load_model(config.model);
+  gpu::backend_options options{config.threads, config.isa, config.block_size, pool_blocks(config, model->config)};
+  std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
+  const double load_seconds = seconds();
+  serving_observer watcher;
+  runtime engine(config, model, device, watcher, [&](const std::string& what) {
+    log_event(log_level::error, "engine_failed", {{"what", what}});
+    events.engine_failed();
+  });
+  net::server server(config, engine, watcher);
+  const auto port = server.start();
+  const startup_facts facts{config, *model, device->info(), engine.limits(), load_seconds};
+  print_line(config.json ? startup_json(facts) : startup_words(facts));
+  if (block_table_share(facts) > 0.10)
+    log_event(log_level::warn, "block_tables_large", {{"share", block_table_share(facts)}});
+  announce(config, engine, port, seconds());
+  return wait_for_end(events, config, engine, server);
+}
+
+}  // namespace
+
+int serve(runtime_config config) {
+  config.json = config.json || !isatty(STDOUT_FILENO);
+  configure_log(config.log_level, config.json);
+  try {
+    return run(config);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "troupe: %s\n", e.what());
+    return exit_usage;
+  }
+}
+
+}  // namespace troupe
