@@ -4,11 +4,13 @@
 #include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/atom.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <filesystem>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "actors/allocator_actor.hpp"
@@ -24,8 +26,8 @@ struct system_config : caf::actor_system_config {
   system_config() {
     add_message_types<caf::id_block::troupe>();
     // Stealing polls with sleeps when idle and is late by milliseconds; sharing wakes at once.
-    set("scheduler.policy", "sharing");
-    set("scheduler.max-threads", std::max(2u, std::min(4u, std::thread::hardware_concurrency())));
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", std::size_t{std::clamp(std::thread::hardware_concurrency(), 2u, 4u)});
   }
 };
 

@@ -61,7 +61,6 @@ struct runtime_config {
 
   // output
   bool json = false;
-  bool enable_log_requests = false;            ///< prompts in the log
   std::string log_level = "info";
 
   /// All problems at once, each naming option, value and range; empty when the configuration is sound.

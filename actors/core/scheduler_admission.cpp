@@ -69,6 +69,7 @@ void scheduler_machine::admit(effects& out) {
   queue_.erase(order);
   running_.emplace(order, id);
   asking_ = id;
+  blocked_ = false;  // until the answer says otherwise
   out.emplace_back(reserve{lease, count, others});
 }
 

@@ -1,0 +1,175 @@
+// Seeded worlds: random interleaving of clients, allocator, device, deadlines and faults in a tiny pool. The world checks
+// its rules after every event; here faults end, everything drains, and the pool is whole.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "scheduler_world.hpp"
+
+using namespace troupe::core;
+using namespace troupe::core::testing;
+using troupe::token_id;
+
+namespace {
+
+class storm {
+ public:
+  explicit storm(std::uint64_t seed) : random_(seed), world(limits()) {
+    for (auto& w : weight_) w = below(4) == 0 ? 0 : 1 + below(10);
+    weight_[step] = 1 + below(10);
+    weight_[allocator] = weight_[answer] = 4 + below(10);
+    world.end_token_every = below(2) ? 0 : 20 + below(50);
+  }
+
+  void blow(int events) {
+    for (int i = 0; i < events; ++i) {
+      world.now += below(3000);
+      switch (pick()) {
+        case newcomer: submit_one(); break;
+        case canceller: if (last_ > 0) world.cancel(1 + below(static_cast<std::uint32_t>(last_)), any_reason()); break;
+        case allocator: world.allocate_one(); break;
+        case answer: world.answer_one(); break;
+        case step: world.finish_step(); break;
+        case fault: if (below(6) == 0) world.break_step(); break;
+        case clock: world.now += below(20'000); world.send(tick{}); break;
+        case late: late_event(); break;
+        default: break;
+      }
+    }
+  }
+
+ private:
+  enum kind { newcomer, canceller, allocator, answer, step, fault, clock, late, kinds };
+
+  std::mt19937_64 random_;
+  std::uint32_t weight_[kinds] = {};
+  std::uint64_t last_ = 0;
+
+ public:
+  scheduler_world world;
+  std::map<std::uint64_t, submit> asked;
+
+ private:
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+
+  scheduler_limits limits() {
+    auto l = roomy_limits();
+    l.block_size = below(2) ? 4 : 16;
+    l.num_blocks = 4 + below(20);
+    l.max_num_seqs = 1 + below(6);
+    l.max_num_batched_tokens = 4 + below(60);
+    l.max_num_queued_reqs = 2 + below(10);
+    l.max_step_us = 500 + below(20'000);
+    l.model_context = 40 + below(200);
+    return l;
+  }
+
+  int pick() {
+    std::uint32_t sum = 0;
+    for (const auto w : weight_) sum += w;
+    auto x = below(sum);
+    for (int k = 0; k < kinds; ++k) {
+      if (x < weight_[k]) return k;
+      x -= weight_[k];
+    }
+    return kinds;
+  }
+
+  end_reason any_reason() {
+    constexpr end_reason all[] = {end_reason::client_gone, end_reason::cancelled, end_reason::stop_string,
+                                  end_reason::slow_reader, end_reason::session_crash};
+    return all[below(5)];
+  }
+
+  void submit_one() {
+    auto s = make_submit(++last_, below(90), below(40));
+    s.priority = static_cast<std::int32_t>(below(3));
+    s.score_prompt = below(4) == 0;
+    s.min_tokens = below(3) == 0 ? below(10) : 0;
+    if (below(5) == 0) s.deadlines = {1 + below(30), 1 + below(60), 1 + below(200)};
+    if (below(6) == 0) s.max_tokens.reset();
+    if (below(4) == 0) s.stop_token_ids = {static_cast<token_id>(1 + below(900))};
+    asked[last_] = s;
+    world.send(s);
+    if (below(8) == 0 && world.state(last_) != request_state::gone) world.send(s);  // a duplicate
+  }
+
+  void late_event() {
+    const lease_id lease{request_id{1 + below(static_cast<std::uint32_t>(last_) + 2)}, 1000 + below(3)};
+    switch (below(5)) {
+      case 0: world.send(granted{lease, {}}); break;
+      case 1: world.send(denied{lease}); break;
+      case 2: world.send(released{lease, 0}); break;
+      case 3: world.send(step_done{step_id{world.steps + 1 + below(3)}, {}, 5}); break;
+      default: world.send(step_failed{step_id{0}, "late"}); break;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool whole", "[core][sim]") {
+  std::uint64_t ended = 0, preempted = 0, violations = 0, tokens = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    storm s(seed);
+    s.blow(600);
+    s.world.run();
+    s.world.send(drain{});
+    s.world.run();
+    s.world.require_whole();
+    REQUIRE(s.world.stops == 1);
+    for (const auto& [id, c] : s.world.clients) {
+      ended += c.ended;
+      tokens += c.tokens.size();
+    }
+    preempted += s.world.preemptions;
+    violations += s.world.violations;
+  }
+  CHECK(violations == 0);
+  CHECK(ended > 3000);  // the storms reach what they are for
+  CHECK(preempted > 300);
+  CHECK(tokens > 20'000);
+}
+
+TEST_CASE("scheduler: a request's tokens in a storm are those it gets alone", "[core][sim]") {
+  std::uint64_t compared = 0;
+  for (std::uint64_t seed = 1000; seed < 1060; ++seed) {
+    INFO("seed " << seed);
+    storm s(seed);
+    s.blow(600);
+    s.world.run();
+    for (auto& [id, request] : s.asked) {
+      auto& c = s.world.client(id);
+      if (c.ended == 0 || c.tokens.empty()) continue;
+      auto limits = roomy_limits();
+      scheduler_world alone(limits);
+      alone.end_token_every = s.world.end_token_every;
+      request.deadlines = {};
+      alone.send(request);
+      alone.run(static_cast<int>(c.tokens.size()) + 2);
+      auto expected = alone.client(id).tokens;
+      REQUIRE(expected.size() >= c.tokens.size());
+      expected.resize(c.tokens.size());
+      REQUIRE(c.tokens == expected);
+      ++compared;
+    }
+  }
+  CHECK(compared > 300);
+}
+
+TEST_CASE("scheduler: stop in a storm ends everyone after at most the step in flight", "[core][sim]") {
+  for (std::uint64_t seed = 2000; seed < 2100; ++seed) {
+    INFO("seed " << seed);
+    storm s(seed);
+    s.blow(200);
+    s.world.send(stop{end_reason::shutdown, "going down"});
+    if (s.world.in_flight()) {
+      REQUIRE(s.world.stops == 0);
+      s.world.finish_step();
+    }
+    REQUIRE(s.world.stops == 1);
+    REQUIRE(!s.world.in_flight());
+    s.world.settle_allocator();
+    s.world.require_whole();
+  }
+}

@@ -1,0 +1,265 @@
+#include "scheduler_world.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <type_traits>
+
+namespace troupe::core::testing {
+
+namespace {
+
+void must(bool ok, const std::string& rule) {
+  if (!ok) FAIL(rule);
+}
+
+std::string text(request_id id) { return "request " + std::to_string(id.value); }
+
+}  // namespace
+
+scheduler_limits roomy_limits() {
+  scheduler_limits l;
+  l.max_num_seqs = 8;
+  l.max_num_batched_tokens = 256;
+  l.max_step_us = 1'000'000;
+  l.max_num_queued_reqs = 64;
+  l.block_size = 16;
+  l.num_blocks = 256;
+  l.model_context = 4096;
+  l.end_tokens = {0};
+  l.vocab = 1000;
+  return l;
+}
+
+std::vector<token_id> prompt_of(std::uint32_t count, std::uint64_t seed) {
+  std::vector<token_id> out;
+  for (std::uint32_t i = 0; i < count; ++i)
+    out.push_back(static_cast<token_id>(1 + (seed * 7919 + i * 31 + i / 7) % 998));
+  return out;
+}
+
+submit make_submit(std::uint64_t id, std::uint32_t prompt_tokens, std::uint32_t max_tokens) {
+  submit s;
+  s.request = request_id{id};
+  s.prompt = prompt_of(prompt_tokens, id);
+  s.max_tokens = max_tokens;
+  return s;
+}
+
+scheduler_world::scheduler_world(scheduler_limits limits)
+    : machine(limits), ledger(limits.num_blocks), limits_(limits),
+      memory_(std::size_t{limits.num_blocks} * limits.block_size, -1) {}
+
+void scheduler_world::perform() {
+  for (const auto& e : last_effects) {
+    if (const auto* a = std::get_if<admitted>(&e)) {
+      ++clients[a->request].admitted;
+    } else if (const auto* r = std::get_if<refused>(&e)) {
+      ++clients[r->request].refused;
+      clients[r->request].refusal = *r;
+    } else if (const auto* t = std::get_if<tokens_out>(&e)) {
+      auto& c = clients[t->request];
+      must(c.ended == 0, "no token after the end of " + text(t->request));
+      must(!dying_.contains(t->request), "no token after the cancel of " + text(t->request));
+      if (t->token) c.tokens.push_back(t->token->token);
+      for (const auto& s : t->prompt_scores) c.scores.push_back(s.token);
+    } else if (const auto* x = std::get_if<ended>(&e)) {
+      auto& c = clients[x->request];
+      must(c.admitted == 1 && ++c.ended == 1, "one end for " + text(x->request));
+      must(c.tokens.size() == x->completion_tokens, "every counted token was told once");
+      c.end = *x;
+    } else if (const auto* w = std::get_if<reserve>(&e)) {
+      ++leases_[w->lease].asked;
+      must(leases_[w->lease].released == 0, "nothing is asked for a released lease");
+      to_allocator_.emplace_back(*w);
+    } else if (const auto* g = std::get_if<release>(&e)) {
+      must(leases_[g->lease].asked > 0, "a released lease was asked for");
+      must(++leases_[g->lease].released == 1, "a lease is released once");
+      preemptions += g->preempted ? 1 : 0;
+      to_allocator_.emplace_back(*g);
+    } else if (const auto* u = std::get_if<audit>(&e)) {
+      ++audits;
+      to_allocator_.emplace_back(*u);
+    } else if (const auto* p = std::get_if<step_plan>(&e)) {
+      accept_plan(*p);
+    } else if (std::holds_alternative<stopped>(e)) {
+      ++stops;
+    } else if (const auto* v = std::get_if<violation>(&e)) {
+      ++violations;
+      must(violations_expected, "no violation, but: " + v->invariant);
+    }
+  }
+}
+
+void scheduler_world::accept_plan(const step_plan& p) {
+  must(!plan_, "a step is planned only when none is in flight");
+  must(p.step.value == ++steps, "step ids are consecutive");
+  must(!p.items.empty(), "a plan is never empty");
+  must(p.items.size() <= limits_.max_num_seqs, "a plan has at most max_num_seqs rows");
+  std::size_t tokens = 0;
+  for (const auto& item : p.items) {
+    tokens += item.tokens.size();
+    must(!item.tokens.empty(), "an item has tokens");
+    must(!dying_.contains(item.request), "no plan names the dying " + text(item.request));
+    must(clients[item.request].ended == 0, "no plan names the ended " + text(item.request));
+    must(item.blocks.size() * limits_.block_size >= item.start + item.tokens.size(), "every token has a place");
+    must(item.score_targets.empty() || item.score_targets.size() == item.tokens.size(), "one target per token");
+  }
+  must(tokens <= limits_.max_num_batched_tokens, "a plan has at most max_num_batched_tokens");
+  plan_ = p;
+}
+
+bool scheduler_world::planned(std::uint64_t id) const {
+  return plan_ && std::any_of(plan_->items.begin(), plan_->items.end(),
+                              [&](const auto& i) { return i.request.value == id; });
+}
+
+std::uint32_t scheduler_world::blocks_of(std::uint64_t id) const {
+  std::size_t n = 0;
+  for (const auto& [lease, blocks] : blocks_)
+    if (lease.request.value == id) n += blocks.size();
+  return static_cast<std::uint32_t>(n);
+}
+
+bool scheduler_world::allocate_one() {
+  if (to_allocator_.empty()) return false;
+  const auto m = to_allocator_.front();
+  to_allocator_.pop_front();
+  if (const auto* w = std::get_if<reserve>(&m)) {
+    if (auto got = ledger.reserve(w->lease, w->count, w->keep_free)) {
+      blocks_[w->lease].insert(got->begin(), got->end());
+      from_allocator_.emplace_back(granted{w->lease, *got});
+    } else {
+      if (!blocks_.contains(w->lease)) leases_[w->lease].denied = 1;
+      from_allocator_.emplace_back(denied{w->lease});
+    }
+  } else if (const auto* g = std::get_if<release>(&m)) {
+    const auto n = ledger.release(g->lease);
+    must(n == blocks_[g->lease].size(), "a release gives back what was granted");
+    blocks_.erase(g->lease);
+    from_allocator_.emplace_back(released{g->lease, n});
+  } else {
+    must(ledger.quarantine_unknown(std::get<audit>(m).live) == 0, "an audit finds no leak");
+  }
+  must(ledger.check().empty(), ledger.check());
+  check(false);
+  return true;
+}
+
+bool scheduler_world::answer_one() {
+  if (from_allocator_.empty()) return false;
+  const auto m = from_allocator_.front();
+  from_allocator_.pop_front();
+  std::visit([&](const auto& event) { send(event); }, m);
+  return true;
+}
+
+token_id scheduler_world::token_after(const std::vector<token_id>& history) const {
+  std::uint64_t h = 1469598103934665603ull;
+  for (const auto t : history) h = (h ^ static_cast<std::uint64_t>(t)) * 1099511628211ull;
+  h ^= h >> 31;
+  if (end_token_every > 0 && h % end_token_every == 0) return 0;
+  return static_cast<token_id>(1 + (h >> 8) % 998);
+}
+
+step_done scheduler_world::execute() {
+  step_done done;
+  done.step = plan_->step;
+  done.elapsed_us = static_cast<std::uint64_t>(step_us);
+  const auto bs = limits_.block_size;
+  const auto cell = [&](const plan_item& item, std::size_t position) -> token_id& {
+    return memory_[item.blocks[position / bs] * bs + position % bs];
+  };
+  for (const auto& item : plan_->items) {
+    for (std::size_t i = 0; i < item.tokens.size(); ++i) cell(item, item.start + i) = item.tokens[i];
+    item_result result;
+    result.request = item.request;
+    result.bad_logits = poisoned.contains(item.request);
+    for (const auto t : item.score_targets)
+      if (t >= 0) result.scores.push_back({t, -1.0f, {}});
+    if (item.sample && !result.bad_logits) {
+      std::vector<token_id> history;
+      for (std::size_t i = 0; i < item.start + item.tokens.size(); ++i) history.push_back(cell(item, i));
+      auto token = token_after(history);
+      const auto& no = item.suppressed;
+      while (std::find(no.begin(), no.end(), token) != no.end()) ++token;
+      result.sampled = scored_token{token, -0.5f, {}};
+    }
+    done.items.push_back(std::move(result));
+  }
+  return done;
+}
+
+bool scheduler_world::finish_step() {
+  if (!plan_) return false;
+  const auto done = execute();
+  plan_.reset();
+  returning_ = true;
+  now += step_us;
+  send(done);
+  return true;
+}
+
+bool scheduler_world::break_step(const std::string& what) {
+  if (!plan_) return false;
+  const auto step = plan_->step;
+  plan_.reset();
+  returning_ = true;
+  send(step_failed{step, what});
+  return true;
+}
+
+void scheduler_world::settle_allocator() {
+  while (allocate_one() || answer_one()) {
+  }
+}
+
+void scheduler_world::run(int steps_max) {
+  settle_allocator();
+  while (steps_max-- > 0 && finish_step()) settle_allocator();
+}
+
+void scheduler_world::check(bool step_returned) const {
+  must(machine.check().empty(), machine.check());
+  std::size_t leased = 0;
+  for (const auto& [lease, blocks] : blocks_) leased += blocks.size();
+  const auto c = ledger.counts();
+  must(leased == c.leased && c.free + c.leased + c.quarantined == c.total, "blocks are conserved");
+  if (plan_) {
+    must(machine.step_in_flight(), "the machine knows of the step in flight");
+    for (const auto& item : plan_->items) {
+      bool covered = false;
+      for (const auto& [lease, blocks] : blocks_)
+        covered = covered || (lease.request == item.request &&
+                              std::all_of(item.blocks.begin(), item.blocks.end(),
+                                          [&](block_id b) { return blocks.contains(b); }));
+      must(covered, "the step in flight reads only blocks its request holds: " + text(item.request));
+    }
+  }
+  for (const auto id : dying_) {
+    const auto s = machine.state_of(id);
+    must(s == request_state::gone || s == request_state::retiring, text(id) + " was cancelled and lives");
+    must(!step_returned || s == request_state::gone, text(id) + " outlives the step that named it");
+  }
+}
+
+void scheduler_world::require_whole() const {
+  REQUIRE(machine.idle());
+  REQUIRE(machine.running() + machine.waiting() == 0);
+  REQUIRE(to_allocator_.empty());
+  REQUIRE(from_allocator_.empty());
+  const auto c = ledger.counts();
+  REQUIRE(c.free == c.total);
+  REQUIRE(c.allocated_total == c.released_total);
+  for (const auto& [lease, story] : leases_) {
+    INFO("lease " << lease.request.value << "." << lease.epoch);
+    // A lease denied from the start is closed by that, unless a cancel had sent its release before the answer.
+    REQUIRE((story.released == 1 || (story.released == 0 && story.denied == 1)));
+  }
+  for (const auto& [id, c2] : clients) {
+    INFO(text(id));
+    REQUIRE(c2.admitted == c2.ended);
+    REQUIRE(c2.admitted + c2.refused == 1);
+  }
+}
+
+}  // namespace troupe::core::testing

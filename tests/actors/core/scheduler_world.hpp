@@ -1,0 +1,121 @@
+// The scheduler machine with the real block ledger and a fake device, joined by FIFO channels whose messages move only
+// when told to. Checks the rules that must hold after every event. The device keeps what was written into each block and
+// computes a token from what it reads back, so a block given away too early or a history computed twice shows as text.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/core/block_ledger.hpp"
+#include "actors/core/scheduler_machine.hpp"
+
+namespace troupe::core::testing {
+
+/// Small and roomy; tests tighten what they are about. End token 0.
+scheduler_limits roomy_limits();
+/// `count` tokens that differ between requests.
+std::vector<token_id> prompt_of(std::uint32_t count, std::uint64_t seed = 1);
+submit make_submit(std::uint64_t id, std::uint32_t prompt_tokens, std::uint32_t max_tokens = 8);
+
+struct client_view {
+  int admitted = 0, refused = 0, ended = 0;
+  core::refused refusal;
+  core::ended end;
+  std::vector<token_id> tokens;  ///< sampled
+  std::vector<token_id> scores;  ///< targets of the prompt's scores, in order
+};
+
+class scheduler_world {
+ public:
+  explicit scheduler_world(scheduler_limits);
+
+  template <class Event>
+  void send(const Event& event) {
+    last_effects.clear();
+    before(event);
+    machine.on(event, now, last_effects);
+    perform();
+    after(event);
+  }
+  void cancel(std::uint64_t id, end_reason why = end_reason::client_gone) {
+    send(core::cancel{request_id{id}, why, now});
+  }
+
+  /// One message of the channel to the allocator is processed; its answer waits in the channel back.
+  bool allocate_one();
+  /// One answer of the allocator reaches the scheduler.
+  bool answer_one();
+  /// The step in flight is executed and its result delivered.
+  bool finish_step();
+  bool break_step(const std::string& what = "device lost");
+  /// All allocator messages, no step.
+  void settle_allocator();
+  /// Everything, until nothing moves.
+  void run(int steps_max = 100000);
+
+  bool in_flight() const { return plan_.has_value(); }
+  const step_plan& plan() const { return *plan_; }
+  bool planned(std::uint64_t id) const;
+  request_state state(std::uint64_t id) const { return machine.state_of(request_id{id}); }
+  client_view& client(std::uint64_t id) { return clients[request_id{id}]; }
+  std::uint32_t blocks_of(std::uint64_t id) const;
+  /// Nothing is left: no request, no lease, the pool whole, every lease closed once.
+  void require_whole() const;
+
+  template <class Effect>
+  std::vector<Effect> told() const {  ///< of the last event
+    std::vector<Effect> found;
+    for (const auto& e : last_effects)
+      if (const auto* x = std::get_if<Effect>(&e)) found.push_back(*x);
+    return found;
+  }
+
+  scheduler_machine machine;
+  block_ledger ledger;
+  time_us now = 1'000'000;
+  time_us step_us = 1000;
+  effects last_effects;
+  std::map<request_id, client_view> clients;
+  std::set<request_id> poisoned;       ///< the device answers bad_logits for these
+  int stops = 0, audits = 0, violations = 0;
+  bool violations_expected = false;
+  std::uint64_t preemptions = 0, steps = 0;
+  std::uint32_t end_token_every = 0;   ///< the device draws the end token about once in so many; 0 never
+
+ private:
+  struct lease_story { int asked = 0, denied = 0, released = 0; };
+
+  template <class Event>
+  void before(const Event& e) {
+    if constexpr (std::is_same_v<Event, core::cancel>)
+      if (machine.state_of(e.request) != request_state::gone) dying_.insert(e.request);
+  }
+  template <class Event>
+  void after(const Event&) {
+    check(std::exchange(returning_, false));
+  }
+  void perform();
+  void check(bool step_returned) const;
+  void accept_plan(const step_plan&);
+  step_done execute();
+  token_id token_after(const std::vector<token_id>& history) const;
+
+  scheduler_limits limits_;
+  std::deque<std::variant<reserve, release, audit>> to_allocator_;
+  std::deque<std::variant<granted, denied, released>> from_allocator_;
+  std::optional<step_plan> plan_;
+  std::map<lease_id, lease_story> leases_;
+  std::map<lease_id, std::set<block_id>> blocks_;  // as the allocator sees it
+  std::vector<token_id> memory_;                   // one cell per token of the pool
+  std::set<request_id> dying_;
+  bool returning_ = false;                         // the event is the step's own return
+};
+
+}  // namespace troupe::core::testing
