@@ -66,7 +66,6 @@ void add_net_options(CLI::App& app, runtime_config& config, size_texts& sizes) {
 void add_output_options(CLI::App& app, runtime_config& config) {
   app.add_flag("--json", config.json, "JSON lines instead of words (the default when not on a terminal)");
   app.add_option("--log-level", config.log_level, "trace, debug, info, warn, error, off [info]");
-  app.add_flag("--enable-log-requests", config.enable_log_requests, "write prompts to the log");
 }
 
 void read_size(const std::string& text, const char* option, std::uint64_t& value, std::vector<std::string>& problems) {

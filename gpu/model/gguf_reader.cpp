@@ -104,9 +104,11 @@ gguf_value gguf_reader::array(std::string_view key) {
     file_.fail(std::string(key) + ": unknown array element type " + std::to_string(type) + ", expected 0 to 12");
   }
   if (count > left() / least_bytes[type]) {
-    file_.fail(std::string(key) + ": an array of " + std::to_string(count) + " elements needs at least " +
-               std::to_string(least_bytes[type]) + " bytes each; truncated or damaged: the file has " +
-               std::to_string(bytes_.size()) + " bytes, " + std::to_string(left()) + " of them left");
+    const bool sum_fits = count < (1ull << 56);
+    file_.fail(std::string(key) + ": an array of " + std::to_string(count) +
+               " elements; truncated or damaged: expected at least " +
+               (sum_fits ? std::to_string(at_ + count * least_bytes[type]) : std::string("2^56")) +
+               " bytes, the file has " + std::to_string(bytes_.size()));
   }
   array_elements_ += count;  // cannot overflow: count is below the file's size
   if (array_elements_ > gguf_limits::array_elements_max) {

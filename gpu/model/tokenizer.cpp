@@ -154,9 +154,10 @@ void tokenizer::impl::read_merges(const gguf_file& file) {
     if (space == line.npos || space == 0 || space + 1 == line.size() || line.find(' ', space + 1) != line.npos) {
       file.fail("tokenizer.ggml.merges: merge " + std::to_string(i) + " " + shown(line) + " is not two parts and a space");
     }
-    const auto left = line.substr(0, space), right = line.substr(space + 1);
-    joined.assign(left).append(right);
-    merges.add(id_of(left, i), id_of(right, i), id_of(joined, i), static_cast<std::uint32_t>(i));
+    joined.assign(line.substr(0, space)).append(line.substr(space + 1));
+    const auto left = id_of(line.substr(0, space), i);
+    const auto right = id_of(line.substr(space + 1), i);
+    merges.add(left, right, id_of(joined, i), static_cast<std::uint32_t>(i));
   }
 }
 

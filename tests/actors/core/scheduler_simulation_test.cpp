@@ -15,6 +15,7 @@ class storm {
  public:
   explicit storm(std::uint64_t seed) : random_(seed), world(limits()) {
     for (auto& w : weight_) w = below(4) == 0 ? 0 : 1 + below(10);
+    weight_[canceller] = (weight_[canceller] + 1) / 3;
     weight_[step] = 1 + below(10);
     weight_[allocator] = weight_[answer] = 4 + below(10);
     world.end_token_every = below(2) ? 0 : 20 + below(50);
@@ -54,12 +55,12 @@ class storm {
   scheduler_limits limits() {
     auto l = roomy_limits();
     l.block_size = below(2) ? 4 : 16;
-    l.num_blocks = 4 + below(20);
+    l.num_blocks = 6 + below(20);
     l.max_num_seqs = 1 + below(6);
     l.max_num_batched_tokens = 4 + below(60);
     l.max_num_queued_reqs = 2 + below(10);
     l.max_step_us = 500 + below(20'000);
-    l.model_context = 40 + below(200);
+    l.model_context = 60 + below(200);
     return l;
   }
 
@@ -81,7 +82,7 @@ class storm {
   }
 
   void submit_one() {
-    auto s = make_submit(++last_, below(90), below(40));
+    auto s = make_submit(++last_, below(60), below(80));
     s.priority = static_cast<std::int32_t>(below(3));
     s.score_prompt = below(4) == 0;
     s.min_tokens = below(3) == 0 ? below(10) : 0;
@@ -109,7 +110,7 @@ class storm {
 
 TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool whole", "[core][sim]") {
   std::uint64_t ended = 0, preempted = 0, violations = 0, tokens = 0;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);
     storm s(seed);
     s.blow(600);
@@ -127,7 +128,7 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
   }
   CHECK(violations == 0);
   CHECK(ended > 3000);  // the storms reach what they are for
-  CHECK(preempted > 300);
+  CHECK(preempted > 200);
   CHECK(tokens > 20'000);
 }
 

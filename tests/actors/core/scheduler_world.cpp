@@ -125,7 +125,8 @@ bool scheduler_world::allocate_one() {
   const auto m = to_allocator_.front();
   to_allocator_.pop_front();
   if (const auto* w = std::get_if<reserve>(&m)) {
-    if (auto got = ledger.reserve(w->lease, w->count, w->keep_free)) {
+    const bool forced = deny && deny(*w);
+    if (auto got = forced ? std::nullopt : ledger.reserve(w->lease, w->count, w->keep_free)) {
       blocks_[w->lease].insert(got->begin(), got->end());
       from_allocator_.emplace_back(granted{w->lease, *got});
     } else {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -84,6 +85,7 @@ class scheduler_world {
   effects last_effects;
   std::map<request_id, client_view> clients;
   std::set<request_id> poisoned;       ///< the device answers bad_logits for these
+  std::function<bool(const reserve&)> deny;  ///< the allocator's answer forced to no
   int stops = 0, audits = 0, violations = 0;
   bool violations_expected = false;
   std::uint64_t preemptions = 0, steps = 0;

@@ -1,0 +1,333 @@
+#include "actors/core/session_machine.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace troupe::core;
+
+namespace {
+
+session_options options(std::vector<std::string> stop = {}) {
+  session_options o;
+  o.request = request_id{7};
+  o.stop = std::move(stop);
+  return o;
+}
+
+struct bench {
+  session_machine machine;
+  session_effects out;
+  explicit bench(session_options o) : machine(std::move(o)) { machine.on(admitted{request_id{7}, 3}, out); }
+
+  void token(const std::string& text, int id = 5) {
+    decoded_token t;
+    t.text = text;
+    t.piece.token = id;
+    t.piece.bytes = text;
+    machine.on_token(t, 100, out);
+  }
+  void end(end_reason why = end_reason::length, const std::string& tail = "") {
+    ended e;
+    e.request = request_id{7};
+    e.why = why;
+    e.prompt_tokens = 3;
+    machine.on(e, tail, out);
+  }
+  template <class Effect>
+  std::vector<Effect> all() const {
+    std::vector<Effect> found;
+    for (const auto& e : out)
+      if (const auto* x = std::get_if<Effect>(&e)) found.push_back(*x);
+    return found;
+  }
+  std::string text() const {  // everything the client gets, in order
+    std::string s;
+    for (const auto& e : out) {
+      if (const auto* d = std::get_if<session_effect::deliver>(&e)) s += d->delta.text;
+      if (const auto* f = std::get_if<session_effect::finish>(&e)) s += f->end.last.text;
+    }
+    return s;
+  }
+  std::vector<int> pieces() const {
+    std::vector<int> ids;
+    const auto add = [&](const generation_delta& d) {
+      for (const auto& p : d.tokens) ids.push_back(p.token);
+    };
+    for (const auto& e : out) {
+      if (const auto* d = std::get_if<session_effect::deliver>(&e)) add(d->delta);
+      if (const auto* f = std::get_if<session_effect::finish>(&e)) add(f->end.last);
+    }
+    return ids;
+  }
+};
+
+using session_effect::cancel_request;
+using session_effect::deliver;
+using session_effect::finish;
+using session_effect::quit;
+
+}  // namespace
+
+TEST_CASE("session: one delta at a time, what comes meanwhile travels together", "[core]") {
+  bench b(options());
+  CHECK(b.all<session_effect::accepted>().at(0).prompt_tokens == 3);
+  b.token("a");
+  b.token("b");
+  b.token("c");
+  REQUIRE(b.all<deliver>().size() == 1);
+  CHECK(b.all<deliver>()[0].delta.text == "a");
+  CHECK(b.all<deliver>()[0].delta.completion_tokens == 1);
+  b.machine.on_delivered(b.out);
+  REQUIRE(b.all<deliver>().size() == 2);
+  CHECK(b.all<deliver>()[1].delta.text == "bc");
+  CHECK(b.all<deliver>()[1].delta.completion_tokens == 3);
+  b.machine.on_delivered(b.out);
+  b.machine.on_delivered(b.out);
+  CHECK(b.all<deliver>().size() == 2);
+  b.token("d");
+  b.token("e");
+  b.end(end_reason::length, "!");
+  REQUIRE(b.all<finish>().size() == 1);
+  const auto& end = b.all<finish>()[0].end;
+  CHECK(end.last.text == "e!");
+  CHECK(end.usage.prompt == 3);
+  CHECK(end.usage.completion == 5);
+  CHECK(b.text() == "abcde!");
+  CHECK(b.all<quit>().size() == 1);
+}
+
+TEST_CASE("session: an end token is counted but is neither text nor a piece", "[core]") {
+  auto o = options();
+  o.want_logprobs = true;
+  bench b(o);
+  b.token("a", 10);
+  decoded_token end_token;
+  end_token.text = "</s>";
+  end_token.piece.token = 2;
+  end_token.is_end = true;
+  b.machine.on_token(end_token, 5, b.out);
+  b.end(end_reason::end_token);
+  CHECK(b.text() == "a");
+  CHECK(b.pieces() == std::vector<int>{10});
+  CHECK(b.all<finish>()[0].end.usage.completion == 2);
+}
+
+TEST_CASE("session: a stop string finishes the client at once and drops what comes later", "[core]") {
+  bench b(options({"STOP"}));
+  b.token("one ST");
+  b.token("OP two");
+  REQUIRE(b.all<finish>().size() == 1);
+  CHECK(b.all<finish>()[0].end.reason == end_reason::stop_string);
+  CHECK(b.all<finish>()[0].end.stop_string == "STOP");
+  CHECK(b.all<finish>()[0].end.usage.completion == 2);
+  CHECK(b.text() == "one ");
+  REQUIRE(b.all<cancel_request>().size() == 1);
+  CHECK(b.all<cancel_request>()[0].message.why == end_reason::stop_string);
+  CHECK(b.all<cancel_request>()[0].message.seen_at == 100);
+  CHECK(b.machine.finished());
+  CHECK(b.all<quit>().empty());
+  b.token("three");
+  b.machine.on_delivered(b.out);
+  b.machine.on_cancel(end_reason::client_gone, 7, b.out);
+  CHECK(b.all<deliver>().size() == 1);
+  CHECK(b.all<cancel_request>().size() == 1);
+  b.end(end_reason::stop_string);
+  b.end(end_reason::stop_string);
+  CHECK(b.all<finish>().size() == 1);
+  CHECK(b.all<quit>().size() == 1);
+}
+
+TEST_CASE("session: a stop completed only by the end or its tail still counts", "[core]") {
+  SECTION("by the tail") {
+    bench b(options({"xyz"}));
+    b.token("axy");
+    b.end(end_reason::length, "z");
+    CHECK(b.text() == "a");
+    CHECK(b.all<finish>()[0].end.reason == end_reason::stop_string);
+  }
+  SECTION("by the end deciding for the shorter") {
+    bench b(options({"abcd", "c"}));
+    b.token("abc");
+    b.end(end_reason::end_token);
+    CHECK(b.text() == "ab");
+    CHECK(b.all<finish>()[0].end.stop_string == "c");
+  }
+  SECTION("a time-out keeps its own reason") {
+    bench b(options({"abcd", "c"}));
+    b.token("abc");
+    b.end(end_reason::total_timeout);
+    CHECK(b.text() == "ab");
+    CHECK(b.all<finish>()[0].end.reason == end_reason::total_timeout);
+    CHECK_FALSE(b.all<finish>()[0].end.stop_string);
+  }
+  SECTION("held text that became no stop is shown") {
+    bench b(options({"xyz"}));
+    b.token("axy");
+    b.end();
+    CHECK(b.text() == "axy");
+    CHECK(b.all<finish>()[0].end.reason == end_reason::length);
+  }
+}
+
+TEST_CASE("session: pieces come with or after their text and never for text behind a stop", "[core]") {
+  auto o = options({"STOP"});
+  o.want_logprobs = true;
+  SECTION("held back with the text") {
+    bench b(o);
+    b.token("hi S", 1);
+    CHECK(b.all<deliver>().at(0).delta.text == "hi ");
+    CHECK(b.all<deliver>().at(0).delta.tokens.empty());
+    b.machine.on_delivered(b.out);
+    b.token("o", 2);
+    CHECK(b.all<deliver>().at(1).delta.text == "So");
+    CHECK(b.all<deliver>().at(1).delta.tokens.size() == 2);
+  }
+  SECTION("half a character waits for the other half") {
+    bench b(o);
+    b.token("a", 1);
+    b.machine.on_delivered(b.out);
+    b.token("", 2);
+    CHECK(b.all<deliver>().size() == 1);
+    b.token("\xc3\xa9", 3);
+    CHECK(b.all<deliver>().at(1).delta.tokens.size() == 2);
+  }
+  SECTION("the stop's own tokens are dropped, one that begins before it is not") {
+    bench b(o);
+    b.token("hi", 1);
+    b.token("! ST", 2);
+    b.token("O", 3);
+    b.token("P and", 4);
+    b.token("more", 5);
+    b.end(end_reason::stop_string);
+    CHECK(b.text() == "hi! ");
+    CHECK(b.pieces() == std::vector<int>{1, 2});
+    CHECK(b.all<finish>()[0].end.usage.completion == 4);
+  }
+  SECTION("the stop is shown, so are its tokens") {
+    o.include_stop_in_output = true;
+    bench b(o);
+    b.token("hi ST", 1);
+    b.token("OP", 2);
+    CHECK(b.text() == "hi STOP");
+    CHECK(b.pieces() == std::vector<int>{1, 2});
+  }
+  SECTION("at the end all are out") {
+    bench b(o);
+    b.token("hi", 1);
+    b.token("", 2);
+    b.token("ST", 3);
+    b.end();
+    CHECK(b.text() == "hiST");
+    CHECK(b.pieces() == std::vector<int>{1, 2, 3});
+  }
+}
+
+TEST_CASE("session: a reader too far behind is cancelled and finished at once", "[core]") {
+  auto o = options();
+  o.outbound_bytes_max = 100;
+  bench b(o);
+  b.token("x");  // outstanding from here on
+  for (int i = 0; i < 10; ++i) b.token("0123456789");
+  CHECK_FALSE(b.machine.finished());
+  b.token("0");
+  CHECK(b.machine.finished());
+  CHECK(b.all<finish>()[0].end.reason == end_reason::slow_reader);
+  CHECK(b.all<cancel_request>().at(0).message.why == end_reason::slow_reader);
+  b.end(end_reason::slow_reader);
+  CHECK(b.all<quit>().size() == 1);
+  CHECK(b.all<finish>().size() == 1);
+}
+
+TEST_CASE("session: pieces count against the reader's limit, and delivered ones no longer do", "[core]") {
+  auto o = options();
+  o.want_logprobs = true;
+  o.outbound_bytes_max = 1000;
+  bench b(o);
+  for (int i = 0; i < 200; ++i) {
+    b.token("ab", i);
+    b.machine.on_delivered(b.out);
+  }
+  CHECK_FALSE(b.machine.finished());
+  for (int i = 0; i < 30; ++i) b.token("ab", i);
+  CHECK(b.machine.finished());
+}
+
+TEST_CASE("session: a client that is gone gets nothing but its end, when the scheduler says so", "[core]") {
+  bench b(options());
+  b.token("a");
+  b.token("b");
+  b.machine.on_cancel(end_reason::client_gone, 55, b.out);
+  b.machine.on_cancel(end_reason::cancelled, 66, b.out);
+  REQUIRE(b.all<cancel_request>().size() == 1);
+  CHECK(b.all<cancel_request>()[0].message.seen_at == 55);
+  CHECK(b.all<cancel_request>()[0].message.request == request_id{7});
+  b.token("c");
+  b.machine.on_delivered(b.out);
+  CHECK(b.all<deliver>().size() == 1);
+  CHECK(b.all<finish>().empty());
+  b.end(end_reason::client_gone, "tail");
+  CHECK(b.all<finish>().size() == 1);
+  CHECK(b.all<finish>()[0].end.last.text.empty());
+  CHECK(b.all<quit>().size() == 1);
+}
+
+TEST_CASE("session: a cancel by id shows what came before it and no token after", "[core]") {
+  bench b(options());
+  b.token("a");
+  b.token("b");
+  b.machine.on_cancel(end_reason::cancelled, 55, b.out);
+  b.token("c");
+  b.end(end_reason::cancelled, "tail");
+  CHECK(b.text() == "ab");
+  CHECK(b.all<finish>()[0].end.usage.completion == 2);
+  CHECK(b.all<finish>()[0].end.reason == end_reason::cancelled);
+}
+
+TEST_CASE("session: the echoed prompt is its own delta before any token", "[core]") {
+  auto o = options({"STOP"});
+  o.want_logprobs = true;
+  bench b(o);
+  b.machine.on_prompt("say STOP", {token_piece{1, "say", {}, {}}, token_piece{2, " STOP", -0.5f, {}}}, b.out);
+  REQUIRE(b.all<deliver>().size() == 1);
+  CHECK(b.all<deliver>()[0].delta.prompt);
+  CHECK(b.all<deliver>()[0].delta.text == "say STOP");
+  CHECK(b.all<deliver>()[0].delta.tokens.size() == 2);
+  b.token("a", 3);
+  b.machine.on_delivered(b.out);
+  CHECK_FALSE(b.all<deliver>().at(1).delta.prompt);
+  CHECK(b.all<deliver>().at(1).delta.text == "a");
+}
+
+TEST_CASE("session: a refusal and an engine that went down are terminal once", "[core]") {
+  SECTION("refused") {
+    session_machine m(options());
+    session_effects out;
+    m.on(refused{request_id{7}, refusal::queue_full, "full"}, out);
+    m.on_engine_down(out);
+    REQUIRE(out.size() == 2);
+    const auto& end = std::get<finish>(out[0]).end;
+    CHECK(end.reason == end_reason::refused);
+    CHECK(end.why_refused == refusal::queue_full);
+    CHECK(end.message == "full");
+    CHECK(std::holds_alternative<quit>(out[1]));
+  }
+  SECTION("engine down") {
+    bench b(options());
+    b.token("a");
+    b.token("b");
+    b.machine.on_engine_down(b.out);
+    b.end();
+    REQUIRE(b.all<finish>().size() == 1);
+    CHECK(b.all<finish>()[0].end.reason == end_reason::engine_failed);
+    CHECK(b.text() == "ab");
+    CHECK(b.all<quit>().size() == 1);
+  }
+  SECTION("a stop that matched just before keeps its end") {
+    bench b(options({"x"}));
+    b.token("ax");
+    b.machine.on_engine_down(b.out);
+    CHECK(b.all<finish>().size() == 1);
+    CHECK(b.all<finish>()[0].end.reason == end_reason::stop_string);
+    CHECK(b.all<quit>().size() == 1);
+  }
+}

@@ -1,0 +1,87 @@
+#include "actors/core/step_plan.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+using namespace troupe::core;
+
+namespace {
+
+step_candidate decode(std::uint64_t id) { return {request_id{id}, true, 1}; }
+step_candidate prefill(std::uint64_t id, std::uint32_t tokens) { return {request_id{id}, false, tokens}; }
+std::vector<std::pair<std::uint64_t, std::uint32_t>> plain(const std::vector<step_share>& shares) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> out;
+  for (const auto& s : shares) out.emplace_back(s.request.value, s.tokens);
+  return out;
+}
+using shares = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+
+}  // namespace
+
+TEST_CASE("step_plan: decode rows come first, then prefill in rank order within the token budget", "[core]") {
+  const step_budget budget{8, 100, 1'000'000, 16};
+  const auto s = choose_step({prefill(1, 60), decode(2), prefill(3, 60), decode(4), prefill(5, 10)}, budget, {});
+  CHECK(plain(s) == shares{{2, 1}, {4, 1}, {1, 60}, {3, 38}});
+}
+
+TEST_CASE("step_plan: time shrinks the chunk, and its end leaves one sequence one smallest chunk", "[core]") {
+  step_cost cost;  // 300 us a token
+  CHECK(plain(choose_step({prefill(1, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 100}});
+  CHECK(plain(choose_step({prefill(1, 600), prefill(2, 600)}, {8, 512, 100, 16}, cost)) == shares{{1, 16}});
+  CHECK(plain(choose_step({prefill(1, 5), prefill(2, 600)}, {8, 512, 100, 16}, cost)) == shares{{1, 5}});
+  CHECK(plain(choose_step({prefill(1, 90), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 90}});
+  CHECK(plain(choose_step({prefill(1, 70), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 70}, {2, 30}});
+}
+
+TEST_CASE("step_plan: decode rows that would use every token leave room for a waiting prefill", "[core]") {
+  std::vector<step_candidate> c;
+  for (std::uint64_t id = 1; id <= 32; ++id) c.push_back(decode(id));
+  CHECK(choose_step(c, {64, 32, 1000, 16}, {}).size() == 32);
+  c.push_back(prefill(40, 100));
+  const auto s = choose_step(c, {64, 32, 1000, 16}, {});
+  CHECK(s.size() == 17);
+  CHECK(s.back().request.value == 40);
+  CHECK(s.back().tokens == 16);
+}
+
+TEST_CASE("step_plan: random candidates never break the budget, and someone always runs", "[core]") {
+  std::mt19937_64 random(5);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<step_candidate> c;
+    const auto n = 1 + below(12);
+    for (std::uint32_t k = 0; k < n; ++k)
+      c.push_back(below(2) ? decode(k + 1) : prefill(k + 1, 1 + below(200)));
+    const step_budget budget{1 + below(16), 1 + below(100), below(50'000), 1 + below(32)};
+    step_cost cost;
+    cost.learn(below(5), below(100), below(1'000'000));
+    const auto s = choose_step(c, budget, cost);
+    REQUIRE_FALSE(s.empty());
+    REQUIRE(s.size() <= budget.sequences);
+    std::uint32_t tokens = 0;
+    for (const auto& x : s) {
+      REQUIRE(x.tokens >= 1);
+      REQUIRE(x.tokens <= c[x.request.value - 1].tokens);
+      tokens += x.tokens;
+    }
+    REQUIRE(tokens <= budget.tokens);
+  }
+}
+
+TEST_CASE("step_cost: follows what steps take, and one outlier fades", "[core]") {
+  step_cost cost;
+  for (int i = 0; i < 20; ++i) cost.learn(0, 100, 100'000);
+  CHECK(cost.prefill_token_ns() > 900'000);
+  CHECK(cost.prefill_token_ns() <= 1'000'000);
+  const auto before = cost.prefill_token_ns();
+  cost.learn(0, 100, 60'000'000);
+  CHECK(cost.prefill_token_ns() <= before * 3 / 2);
+  for (int i = 0; i < 4; ++i) cost.learn(0, 100, 100'000);
+  CHECK(cost.prefill_token_ns() < before * 21 / 20);
+  for (int i = 0; i < 30; ++i) cost.learn(8, 0, 8'000);
+  CHECK(cost.decode_row_ns() >= 990'000);
+  CHECK(cost.decode_row_ns() <= 1'010'000);
+  for (int i = 0; i < 30; ++i) cost.learn(8, 10, 8'000 + 5'000);
+  CHECK(cost.prefill_token_ns() >= 480'000);
+  CHECK(cost.prefill_token_ns() <= 520'000);
+}

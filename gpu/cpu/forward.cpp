@@ -1,0 +1,240 @@
+#include "gpu/cpu/forward.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+namespace troupe::gpu {
+
+namespace {
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+/// A chunk of a matmul: some panels (or output blocks) times some row tiles.
+struct chunking {
+  std::uint32_t width;   // panels of a chunk
+  std::uint32_t height;  // rows of a chunk, a multiple of 8
+  std::uint32_t stripes; // chunks needed to cover the rows
+};
+
+constexpr std::uint32_t chunk_rows = 64;
+
+/// Chunks are small enough to share evenly and to lose little when a core is taken away, and large enough (a few
+/// microseconds) to pay for being claimed. `unit_blocks`: weight blocks of one panel; costs are in cycles, roughly.
+chunking cut(std::uint32_t units, std::uint32_t unit_blocks, std::uint32_t rows,
+             std::uint32_t threads) {
+  if (threads == 1) return {units, static_cast<std::uint32_t>(round_up(rows, tile_rows)), 1};
+  chunking c;
+  c.height = std::min<std::uint32_t>(static_cast<std::uint32_t>(round_up(rows, tile_rows)), chunk_rows);
+  c.stripes = (rows + c.height - 1) / c.height;
+  const std::uint64_t unit_cost = std::uint64_t{unit_blocks} * (16 + 8ull * std::min(rows, c.height));
+  const std::uint64_t total = unit_cost * units * c.stripes;
+  const std::uint64_t goal = std::clamp<std::uint64_t>(total / (threads * 6), 4000, 200000);
+  c.width = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(goal / unit_cost, 1, units));
+  return c;
+}
+
+std::size_t activation_bytes(std::uint32_t rows, std::uint32_t cols) {
+  const std::size_t blocks = round_up(cols, block_cols) / block_cols;
+  const std::size_t tiles = round_up(rows, tile_rows) / tile_rows;
+  return tiles * blocks * (tile_rows * block_cols * (1 + sizeof(float)) + sizeof(tile_scales)) + 256;
+}
+
+}  // namespace
+
+forward_pass::forward_pass(const model_config& config, const model_weights& weights,
+                           const kv_pool& kv, const kernel_table& kernels, worker_pool& workers)
+    : config_(config), weights_(weights), kv_(kv), kernels_(kernels), workers_(workers) {
+  const std::uint32_t attention_width = config.heads * config.head_dim;
+  hidden_stride_ = round_up(config.width, block_cols);
+  q_stride_ = round_up(attention_width, block_cols);
+  kv_stride_ = round_up(config.kv_heads * config.head_dim, block_cols);
+  logit_stride_ = round_up(config.vocab, block_cols);
+  const std::size_t table = std::size_t{config.context} * config.head_dim;
+  const std::size_t floats = segment_rows * (hidden_stride_ + q_stride_ + 2 * kv_stride_) +
+                             logit_rows * logit_stride_ + 2 * table + 16 * 16;
+  region_ = memory_region(floats * 4 + activation_bytes(segment_rows, config.width) +
+                          activation_bytes(segment_rows, attention_width) +
+                          activation_bytes(segment_rows, config.ffn_width));
+  hidden_ = take_floats(segment_rows * hidden_stride_);
+  q_ = take_floats(segment_rows * q_stride_);
+  k_ = take_floats(segment_rows * kv_stride_);
+  v_ = take_floats(segment_rows * kv_stride_);
+  logits_ = take_floats(logit_rows * logit_stride_);
+  cosines_ = take_floats(table);
+  sines_ = take_floats(table);
+
+  bool codes = is_quantized(weights.head().kind), values = !codes;
+  bool o_codes = false, o_values = true, down_codes = false, down_values = false;
+  for (const layer_weights& layer : weights.layers()) {
+    for (const packed_matrix* m : {&layer.q, &layer.k, &layer.v, &layer.gate, &layer.up}) {
+      (is_quantized(m->kind) ? codes : values) = true;
+    }
+    (is_quantized(layer.o.kind) ? o_codes : o_values) = true;
+    (is_quantized(layer.down.kind) ? down_codes : down_values) = true;
+  }
+  normed_ = take_activation(segment_rows, config.width, codes, values);
+  attended_ = take_activation(segment_rows, attention_width, o_codes, o_values);
+  gated_ = take_activation(segment_rows, config.ffn_width, down_codes, down_values);
+
+  for (std::uint32_t position = 0; position < config.context; ++position) {
+    for (std::uint32_t d = 0; d < config.head_dim; d += 2) {
+      const double inverse = std::pow(static_cast<double>(config.rope_base),
+                                      -static_cast<double>(d) / config.head_dim);
+      const double angle = position * inverse;
+      float* c = cosines_ + std::size_t{position} * config.head_dim + d;
+      float* s = sines_ + std::size_t{position} * config.head_dim + d;
+      c[0] = c[1] = static_cast<float>(std::cos(angle));
+      s[1] = static_cast<float>(std::sin(angle));
+      s[0] = -s[1];
+    }
+  }
+}
+
+float* forward_pass::take_floats(std::size_t count) {
+  return reinterpret_cast<float*>(region_.take(count * sizeof(float)));
+}
+
+activation forward_pass::take_activation(std::uint32_t rows, std::uint32_t cols, bool codes,
+                                         bool values) {
+  activation a;
+  a.blocks = static_cast<std::uint32_t>(round_up(cols, block_cols) / block_cols);
+  a.stride = std::size_t{a.blocks} * block_cols;
+  const std::size_t tiles = round_up(rows, tile_rows) / tile_rows;
+  if (codes) {
+    a.codes = reinterpret_cast<std::int8_t*>(region_.take(tiles * tile_rows * a.stride));
+    a.scales = reinterpret_cast<tile_scales*>(region_.take(tiles * a.blocks * sizeof(tile_scales)));
+  }
+  if (values) a.values = take_floats(tiles * tile_rows * a.stride);
+  return a;
+}
+
+void forward_pass::run(const step_batch& batch, const step_segment& segment) {
+  const std::uint32_t rows = static_cast<std::uint32_t>(segment.tokens.size());
+  embed(segment);
+  for (std::uint32_t i = 0; i < config_.layers; ++i) {
+    const layer_weights& layer = weights_.layers()[i];
+    const kv_view kv = kv_.layer(i);
+    normalize(layer.attention_norm, nullptr, rows, normed_);
+    const std::array<product, 3> qkv{{{&layer.q, q_, q_stride_, nullptr},
+                                      {&layer.k, k_, kv_stride_, nullptr},
+                                      {&layer.v, v_, kv_stride_, nullptr}}};
+    multiply(qkv, rows, normed_);
+    rotate_and_store(segment, kv);
+    attend(batch, segment, kv);
+    quantize_attention(rows);
+    multiply(std::array<product, 1>{{{&layer.o, hidden_, hidden_stride_, hidden_}}}, rows, attended_);
+    normalize(layer.ffn_norm, nullptr, rows, normed_);
+    feed_forward(layer, rows);
+  }
+}
+
+float* forward_pass::logits(std::span<const std::uint32_t> rows) {
+  const std::uint32_t count = static_cast<std::uint32_t>(rows.size());
+  normalize(weights_.output_norm(), rows.data(), count, normed_);
+  multiply(std::array<product, 1>{{{&weights_.head(), logits_, logit_stride_, nullptr}}}, count,
+           normed_);
+  return logits_;
+}
+
+void forward_pass::embed(const step_segment& segment) {
+  const std::uint32_t rows = static_cast<std::uint32_t>(segment.tokens.size());
+  workers_.run((rows + 15) / 16, [&](std::uint32_t chunk) {
+    for (std::uint32_t row = chunk * 16; row < std::min(rows, chunk * 16 + 16); ++row) {
+      float* out = hidden_ + row * hidden_stride_;
+      weights_.embed(static_cast<std::uint32_t>(segment.tokens[row]), out);
+      std::fill(out + config_.width, out + hidden_stride_, 0.0f);
+    }
+  });
+}
+
+void forward_pass::normalize(const float* weight, const std::uint32_t* rows, std::uint32_t count,
+                             const activation& out) {
+  constexpr std::uint32_t step = 8;
+  workers_.run((count + step - 1) / step, [&](std::uint32_t chunk) {
+    kernels_.rms_norm({hidden_, hidden_stride_, rows, weight, config_.width, config_.norm_eps,
+                       chunk * step, std::min(count, chunk * step + step), out});
+  });
+}
+
+void forward_pass::multiply(std::span<const product> products, std::uint32_t rows,
+                            const activation& in) {
+  std::uint32_t panels = 0;
+  for (const product& p : products) panels += p.weights->panels;
+  const chunking c = cut(panels, products[0].weights->blocks, rows, workers_.threads());
+  struct stripe {
+    const product* what;
+    std::uint32_t begin, end;
+  };
+  std::vector<stripe> stripes;
+  for (const product& p : products) {
+    for (std::uint32_t at = 0; at < p.weights->panels; at += c.width) {
+      stripes.push_back({&p, at, std::min(p.weights->panels, at + c.width)});
+    }
+  }
+  workers_.run(static_cast<std::uint32_t>(stripes.size()) * c.stripes, [&](std::uint32_t chunk) {
+    const stripe& s = stripes[chunk / c.stripes];
+    const std::uint32_t row = chunk % c.stripes * c.height;
+    kernels_.matmul({s.what->weights, s.begin, s.end, row, std::min(rows, row + c.height), in,
+                     s.what->out, s.what->stride, s.what->add});
+  });
+}
+
+void forward_pass::rotate_and_store(const step_segment& segment, const kv_view& kv) {
+  constexpr std::uint32_t step = 4;
+  const std::uint32_t rows = static_cast<std::uint32_t>(segment.tokens.size());
+  workers_.run((rows + step - 1) / step, [&](std::uint32_t chunk) {
+    kernels_.rope({q_, q_stride_, k_, v_, kv_stride_, config_.heads, config_.kv_heads,
+                   config_.head_dim, cosines_, sines_, segment.positions.data(),
+                   segment.blocks.data(), kv, chunk * step, std::min(rows, chunk * step + step)});
+  });
+}
+
+void forward_pass::attend(const step_batch& batch, const step_segment& segment, const kv_view& kv) {
+  const std::uint32_t group = config_.heads / config_.kv_heads;
+  const std::uint32_t heads = std::min(group, query_tile);
+  const std::uint32_t tile = query_tile / heads;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  tiles_.clear();
+  for (const slice_run& run : segment.runs) {
+    const std::uint32_t* blocks = batch.slices[run.slice].blocks.data();
+    for (std::uint32_t i = 0; i < run.rows; i += tile) {
+      for (std::uint32_t h = 0; h < config_.heads;) {
+        const std::uint32_t kv_head = h / group;
+        const std::uint32_t count = std::min(heads, (kv_head + 1) * group - h);
+        tiles_.push_back({q_, q_stride_, attended_.values, attended_.stride, kv, blocks,
+                          config_.head_dim, scale, run.row + i, std::min(tile, run.rows - i),
+                          run.position + i, kv_head, h, count});
+        h += count;
+      }
+    }
+  }
+  workers_.run(static_cast<std::uint32_t>(tiles_.size()),
+               [&](std::uint32_t i) { kernels_.attention(tiles_[i]); });
+}
+
+void forward_pass::quantize_attention(std::uint32_t rows) {
+  if (!attended_.codes) return;
+  constexpr std::uint32_t step = 8;
+  activation out = attended_;
+  out.values = nullptr;
+  workers_.run((rows + step - 1) / step, [&](std::uint32_t chunk) {
+    kernels_.quantize({attended_.values, attended_.stride, chunk * step,
+                       std::min(rows, chunk * step + step), out});
+  });
+}
+
+void forward_pass::feed_forward(const layer_weights& layer, std::uint32_t rows) {
+  const chunking c = cut(gated_.blocks, 4 * layer.gate.blocks, rows, workers_.threads());
+  const std::uint32_t columns = (gated_.blocks + c.width - 1) / c.width;
+  workers_.run(columns * c.stripes, [&](std::uint32_t chunk) {
+    const std::uint32_t block = chunk / c.stripes * c.width;
+    const std::uint32_t row = chunk % c.stripes * c.height;
+    kernels_.gate_up({&layer.gate, &layer.up, block, std::min(gated_.blocks, block + c.width), row,
+                      std::min(rows, row + c.height), normed_, gated_});
+  });
+  multiply(std::array<product, 1>{{{&layer.down, hidden_, hidden_stride_, hidden_}}}, rows, gated_);
+}
+
+}  // namespace troupe::gpu

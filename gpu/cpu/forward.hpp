@@ -1,0 +1,60 @@
+// The transformer pass over one segment: embeddings in, hidden rows and logits out. Owns the working buffers (bounded by
+// the segment size, allocated once); borrows weights, KV pool, kernels and workers. Knows rows, not requests.
+#pragma once
+#include <span>
+
+#include "gpu/cpu/kernel_table.hpp"
+#include "gpu/cpu/kv_pool.hpp"
+#include "gpu/cpu/step_layout.hpp"
+#include "gpu/cpu/weights.hpp"
+#include "gpu/cpu/worker_pool.hpp"
+
+namespace troupe::gpu {
+
+class forward_pass {
+ public:
+  static constexpr std::uint32_t segment_rows = 512;  ///< most rows of one segment
+  static constexpr std::uint32_t logit_rows = 32;     ///< most rows of logits at a time
+
+  forward_pass(const model_config& config, const model_weights& weights, const kv_pool& kv,
+               const kernel_table& kernels, worker_pool& workers);
+
+  /// All layers for the segment's rows; writes their K and V.
+  void run(const step_batch& batch, const step_segment& segment);
+  /// Logits of at most logit_rows rows of the last run: row i at [i * logit_stride()].
+  float* logits(std::span<const std::uint32_t> rows);
+  std::size_t logit_stride() const { return logit_stride_; }
+
+ private:
+  struct product {
+    const packed_matrix* weights;
+    float* out;
+    std::size_t stride;
+    const float* add;
+  };
+
+  activation take_activation(std::uint32_t rows, std::uint32_t cols, bool codes, bool values);
+  float* take_floats(std::size_t count);
+  void embed(const step_segment& segment);
+  void normalize(const float* weight, const std::uint32_t* rows, std::uint32_t count,
+                 const activation& out);
+  void multiply(std::span<const product> products, std::uint32_t rows, const activation& in);
+  void rotate_and_store(const step_segment& segment, const kv_view& kv);
+  void attend(const step_batch& batch, const step_segment& segment, const kv_view& kv);
+  void quantize_attention(std::uint32_t rows);
+  void feed_forward(const layer_weights& layer, std::uint32_t rows);
+
+  const model_config& config_;
+  const model_weights& weights_;
+  const kv_pool& kv_;
+  const kernel_table& kernels_;
+  worker_pool& workers_;
+  memory_region region_;
+  std::size_t hidden_stride_, q_stride_, kv_stride_, logit_stride_;
+  float *hidden_, *q_, *k_, *v_, *logits_;
+  float *cosines_, *sines_;
+  activation normed_, attended_, gated_;
+  std::vector<attention_params> tiles_;
+};
+
+}  // namespace troupe::gpu

@@ -1,0 +1,16 @@
+// What this process may use of the machine: cores by affinity and cgroup quota, memory by what is free and by the
+// cgroup's limit. Reads /proc and /sys on every call; caches nothing.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace troupe::gpu {
+
+/// At least 1. A fractional quota rounds up.
+std::uint32_t usable_cores();
+/// Bytes that can still be taken before the machine or the cgroup runs out.
+std::uint64_t available_memory();
+/// "Intel(R) Xeon(R) ...", or "unknown".
+std::string machine_name();
+
+}  // namespace troupe::gpu

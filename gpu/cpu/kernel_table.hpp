@@ -1,0 +1,34 @@
+// The ops of one instruction set as function pointers, and the choice among the sets at run time. Tables are constants;
+// nothing here allocates or keeps state.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "gpu/kernels/attention.hpp"
+#include "gpu/kernels/gate_up.hpp"
+#include "gpu/kernels/logit_stats.hpp"
+#include "gpu/kernels/matmul.hpp"
+#include "gpu/kernels/quantize.hpp"
+#include "gpu/kernels/rms_norm.hpp"
+#include "gpu/kernels/rope.hpp"
+
+namespace troupe::gpu {
+
+struct kernel_table {
+  const char* isa;
+  void (*matmul)(const matmul_params&);
+  void (*gate_up)(const gate_up_params&);
+  void (*quantize)(const quantize_params&);
+  void (*rms_norm)(const rms_norm_params&);
+  void (*rope)(const rope_params&);
+  void (*attention)(const attention_params&);
+  logit_stats (*stats)(const logit_stats_params&);
+  double (*exp_sum)(const exp_sum_params&);
+};
+
+/// Best first: avx512-vnni, avx2, portable. Those this machine can run.
+std::vector<const kernel_table*> supported_kernels();
+/// "auto" or a name. Throws std::invalid_argument that lists what is supported.
+const kernel_table& select_kernels(const std::string& isa);
+
+}  // namespace troupe::gpu

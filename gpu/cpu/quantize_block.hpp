@@ -1,0 +1,47 @@
+// One block of 32 activations of one row to codes and scales (contract: gpu/kernels/quantize.hpp).
+// Included by units of an instruction set alone.
+#pragma once
+#include "gpu/cpu/simd.hpp"
+#include "gpu/kernels/tile.hpp"
+
+namespace troupe::gpu::TROUPE_ISA_NS {
+
+TROUPE_INLINE void quantize_block(vf low, vf high, const activation& out, std::uint32_t row,
+                                  std::uint32_t block) {
+  const std::size_t index = std::size_t{row / tile_rows} * out.blocks + block;
+  const std::uint32_t r = row % tile_rows;
+  std::int8_t* codes = out.codes + (index * tile_rows + r) * block_cols;
+  tile_scales& scales = out.scales[index];
+  const float largest = reduce_max(max(abs(low), abs(high)));
+  const bool broken = any_nan(low) || any_nan(high) || !(largest < __builtin_inff());
+  if (broken || largest < 1e-30f) {
+    store_codes(codes, zero());
+    store_codes(codes + 16, zero());
+    scales.scale[r] = scales.sum[r] = broken ? __builtin_nanf("") : 0.0f;
+    scales.code_sum[r] = 0;
+    return;
+  }
+  const float scale = largest / 127.0f;
+  const vf inverse = set1(127.0f / largest);
+  const vf top = set1(127.0f);
+  const vf bottom = set1(-127.0f);
+  const vf a = max(bottom, min(top, round(mul(low, inverse))));
+  const vf b = max(bottom, min(top, round(mul(high, inverse))));
+  const std::int32_t sum = store_codes(codes, a) + store_codes(codes + 16, b);
+  scales.scale[r] = scale;
+  scales.sum[r] = scale * static_cast<float>(sum);
+  scales.code_sum[r] = sum;
+}
+
+/// Both forms of a block, as far as `out` wants them.
+TROUPE_INLINE void put_block(vf low, vf high, const activation& out, std::uint32_t row,
+                             std::uint32_t block) {
+  if (out.values) {
+    float* values = out.values + row * out.stride + std::size_t{block} * block_cols;
+    store(values, low);
+    store(values + 16, high);
+  }
+  if (out.codes) quantize_block(low, high, out, row, block);
+}
+
+}  // namespace troupe::gpu::TROUPE_ISA_NS

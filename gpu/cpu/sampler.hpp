@@ -1,0 +1,47 @@
+// From one row of logits to a token and log-probabilities. Pure: the answer depends on the logits, the slice's parameters
+// and the position alone, never on the batch. Order: temperature, top-k, top-p on what top-k left, min-p.
+// Randomness is a counter: (seed, position) is the whole key.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "gpu/cpu/kernel_table.hpp"
+#include "gpu/step_batch.hpp"
+
+namespace troupe::gpu {
+
+struct row_query {
+  float* logits = nullptr;           ///< [vocab]; suppressed ones are overwritten with -inf
+  std::uint32_t vocab = 0;
+  const sequence_slice* slice = nullptr;
+  token_id target = -1;              ///< token to score, -1: none
+  bool sample = false;
+  std::uint32_t position = 0;        ///< of the token to be sampled
+};
+
+struct row_answer {
+  bool bad_logits = false;
+  std::optional<scored_token> score;
+  std::optional<scored_token> sampled;
+};
+
+/// One per thread that samples; keeps memory between rows, no state.
+class sampler {
+ public:
+  explicit sampler(const kernel_table& kernels) : kernels_(kernels) {}
+  row_answer answer(const row_query& query);
+
+ private:
+  std::optional<token_id> choose(const row_query& query, const logit_stats& raw);
+  token_id draw(const row_query& query, const logit_stats& top);
+  void keep_candidates(const row_query& query, double total);
+
+  const kernel_table& kernels_;
+  std::vector<float> weights_;       // exp((x - max) / temperature), [vocab]
+  std::vector<token_id> candidates_;
+};
+
+/// In [0, 1), 53 bits.
+double uniform_at(std::uint64_t seed, std::uint64_t position);
+
+}  // namespace troupe::gpu

@@ -1,0 +1,101 @@
+#include "gpu/cpu/worker_pool.hpp"
+
+#include <chrono>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace troupe::gpu {
+
+namespace {
+
+constexpr std::uint32_t closed = 0xFFFFFFFFu;  // as chunk number: nothing to claim
+constexpr auto spin_time = std::chrono::microseconds(40);
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Spins until value != old or the time is over; true when it changed.
+bool spin_while_equal(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+  const auto end = std::chrono::steady_clock::now() + spin_time;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+worker_pool::worker_pool(std::uint32_t threads) {
+  for (std::uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+}
+
+worker_pool::~worker_pool() {
+  stop_.store(true);
+  job_.fetch_add(1);
+  job_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void worker_pool::run_chunks(std::uint32_t count, chunk_function function, void* context) {
+  if (workers_.empty() || count <= 1) {
+    for (std::uint32_t i = 0; i < count; ++i) function(context, i);
+    return;
+  }
+  const std::uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  // Closed before the fields change: a late worker that sees a new field also sees this, and its claim fails.
+  next_.store(std::uint64_t{job} << 32 | closed, std::memory_order_relaxed);
+  count_.store(count, std::memory_order_release);
+  function_.store(function, std::memory_order_release);
+  context_.store(context, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
+  next_.store(std::uint64_t{job} << 32, std::memory_order_release);
+  job_.store(job);
+  job_.notify_all();
+  work(job);
+  for (std::uint32_t done; (done = done_.load(std::memory_order_acquire)) != count;) {
+    if (spin_while_equal(done_, done)) continue;
+    caller_sleeps_.store(true);
+    if (done_.load() == done) done_.wait(done);
+    caller_sleeps_.store(false);
+  }
+}
+
+void worker_pool::work(std::uint32_t job) {
+  std::uint64_t next = next_.load(std::memory_order_acquire);
+  while (next >> 32 == job) {
+    const std::uint32_t count = count_.load(std::memory_order_acquire);
+    const chunk_function function = function_.load(std::memory_order_acquire);
+    void* const context = context_.load(std::memory_order_acquire);
+    const std::uint32_t index = static_cast<std::uint32_t>(next);
+    if (index >= count) return;
+    if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
+    function(context, index);
+    // The last chunk's count may end the job, so the caller may have gone on when notify runs; the atomics live on.
+    done_.fetch_add(1);
+    if (caller_sleeps_.load()) done_.notify_one();
+    next = next_.load(std::memory_order_acquire);
+  }
+}
+
+void worker_pool::serve() {
+  std::uint32_t seen = 0;
+  for (;;) {
+    if (!spin_while_equal(job_, seen)) job_.wait(seen);
+    const std::uint32_t job = job_.load(std::memory_order_acquire);
+    if (job == seen) continue;
+    if (stop_.load()) return;
+    seen = job;
+    work(job);
+  }
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,182 @@
+#include "gpu/model/jinja_parser.hpp"
+
+#include "gpu/model/jinja_expr_parser.hpp"
+
+namespace troupe::gpu::jinja {
+namespace {
+
+class statement_parser {
+ public:
+  statement_parser(guard& g, std::vector<token> tokens) : in_(g, std::move(tokens)) {}
+
+  body run() {
+    auto out = until({});
+    if (in_.look().kind != token_kind::end) in_.fail_unexpected("the end");
+    return out;
+  }
+
+ private:
+  using words = std::initializer_list<std::string_view>;
+
+  /// Statements up to a tag that begins with one of `ends`; that tag's {% and word are still to be taken.
+  body until(words ends) {
+    in_.limits().check_depth(++depth_);
+    body out;
+    for (;;) {
+      const auto& t = in_.look();
+      if (t.kind == token_kind::end) break;
+      if (t.kind == token_kind::tag_begin && in_.look(1).kind == token_kind::name) {
+        bool ended = false;
+        for (const auto word : ends) ended = ended || in_.look(1).body == word;
+        if (ended) break;
+      }
+      out.push_back(statement());
+    }
+    --depth_;
+    return out;
+  }
+
+  std::unique_ptr<node> make(node_kind kind, const token& t) {
+    auto out = std::make_unique<node>();
+    out->kind = kind;
+    out->at = t.at;
+    return out;
+  }
+
+  std::unique_ptr<node> statement() {
+    const auto t = in_.take();
+    if (t.kind == token_kind::data) {
+      auto out = make(node_kind::data, t);
+      out->text = trusted_text(in_.limits(), t.body);
+      return out;
+    }
+    if (t.kind == token_kind::print_begin) {
+      auto out = make(node_kind::print, t);
+      out->subject = in_.expression_or_tuple();
+      if (in_.look().kind != token_kind::print_end) in_.fail_unexpected("\"}}\"");
+      in_.take();
+      return out;
+    }
+    if (in_.look().kind != token_kind::name) in_.fail_unexpected("a tag's name");
+    const auto word = in_.take();
+    if (word.body == "if") return conditional(word);
+    if (word.body == "for") return loop(word);
+    if (word.body == "set") return assignment(word);
+    if (word.body == "macro") return macro(word);
+    if (word.body == "generation") {
+      auto out = make(node_kind::block, word);
+      close();
+      out->inner = until({"endgeneration"});
+      end_tag("endgeneration", word);
+      return out;
+    }
+    if (word.body == "break" || word.body == "continue") {
+      if (loops_ == 0) in_.fail_at(word, std::string(word.body) + " outside of a loop");
+      close();
+      return make(word.body == "break" ? node_kind::stop_loop : node_kind::next_loop, word);
+    }
+    in_.fail_at(word, "unknown tag \"" + std::string(word.body.substr(0, 40)) + "\"");
+  }
+
+  void close() {
+    if (in_.look().kind != token_kind::tag_end) in_.fail_unexpected("\"%}\"");
+    in_.take();
+  }
+
+  /// Takes {% word; fails with the opening tag's place when the template ended first.
+  void open_end_tag(const token& opened) {
+    if (in_.look().kind == token_kind::end) {
+      in_.fail_at(opened, "\"" + std::string(opened.body) + "\" is never closed");
+    }
+    in_.take();
+  }
+  void end_tag(std::string_view word, const token& opened) {
+    open_end_tag(opened);
+    if (!in_.take_name(word)) in_.fail_unexpected(("\"" + std::string(word) + "\"").c_str());
+    close();
+  }
+
+  std::unique_ptr<node> conditional(const token& opened) {
+    auto out = make(node_kind::branch, opened);
+    for (;;) {
+      auto condition = in_.plain_expression();
+      close();
+      out->branches.emplace_back(std::move(condition), until({"elif", "else", "endif"}));
+      open_end_tag(opened);
+      if (!in_.take_name("elif")) break;
+    }
+    if (in_.take_name("else")) {
+      close();
+      out->inner = until({"endif"});
+      open_end_tag(opened);
+    }
+    if (!in_.take_name("endif")) in_.fail_unexpected("\"endif\"");
+    close();
+    return out;
+  }
+
+  std::unique_ptr<node> loop(const token& opened) {
+    auto out = make(node_kind::loop, opened);
+    out->target = in_.target();
+    if (!in_.take_name("in")) in_.fail_unexpected("\"in\"");
+    out->subject = in_.plain_expression();
+    if (in_.take_name("if")) out->condition = in_.expression();
+    if (in_.at_name("recursive")) in_.fail_at(in_.look(), "recursive loops are not supported");
+    close();
+    ++loops_;
+    out->inner = until({"else", "endfor"});
+    --loops_;
+    open_end_tag(opened);
+    if (in_.take_name("else")) {
+      close();
+      out->otherwise = until({"endfor"});
+      open_end_tag(opened);
+    }
+    if (!in_.take_name("endfor")) in_.fail_unexpected("\"endfor\"");
+    close();
+    return out;
+  }
+
+  std::unique_ptr<node> assignment(const token& opened) {
+    auto out = make(node_kind::assign, opened);
+    out->target = in_.target();
+    if (in_.take_symbol("=")) {
+      out->subject = in_.expression_or_tuple();
+      close();
+      return out;
+    }
+    out->kind = node_kind::capture;
+    close();
+    out->inner = until({"endset"});
+    end_tag("endset", opened);
+    return out;
+  }
+
+  std::unique_ptr<node> macro(const token& opened) {
+    auto out = make(node_kind::macro, opened);
+    out->name = in_.expect_identifier("a macro's name");
+    in_.expect_symbol("(");
+    while (!in_.at_symbol(")")) {
+      if (!out->parameters.empty()) in_.expect_symbol(",");
+      auto name = in_.expect_identifier("a parameter's name");
+      out->parameters.emplace_back(std::move(name), in_.take_symbol("=") ? in_.expression() : nullptr);
+    }
+    in_.take();
+    close();
+    const int outer = std::exchange(loops_, 0);
+    out->inner = until({"endmacro"});
+    loops_ = outer;
+    end_tag("endmacro", opened);
+    return out;
+  }
+
+  expr_parser in_;
+  int depth_ = 0;
+  int loops_ = 0;
+};
+
+}  // namespace
+
+body parse(guard& g, std::string_view source) { return statement_parser(g, tokenize(g, source)).run(); }
+
+}  // namespace troupe::gpu::jinja

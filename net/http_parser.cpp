@@ -1,0 +1,79 @@
+#include "net/http_parser.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace troupe::net {
+
+namespace http = boost::beast::http;
+
+struct http_parser::impl {
+  http::request_parser<http::string_body> parser;
+  api_error error;
+  bool continue_answered = false;
+};
+
+http_parser::http_parser(std::uint64_t header_bytes_max, std::uint64_t body_bytes_max)
+    : impl_{std::make_unique<impl>()} {
+  impl_->parser.eager(true);
+  impl_->parser.header_limit(static_cast<std::uint32_t>(header_bytes_max));
+  impl_->parser.body_limit(body_bytes_max);
+}
+
+http_parser::~http_parser() = default;
+
+namespace {
+
+api_error error_of_parser(const boost::system::error_code& ec) {
+  if (ec == http::error::body_limit)
+    return {.status = 413, .message = "The request body is too large.", .code = "request_too_large"};
+  if (ec == http::error::header_limit)
+    return {.status = 431, .message = "The request's header fields are too large.", .code = "request_too_large"};
+  return {.status = 400, .message = "Not an HTTP request: " + ec.message() + "."};
+}
+
+}  // namespace
+
+parse_state http_parser::feed(std::string& input) {
+  auto& p = impl_->parser;
+  while (!input.empty() && !p.is_done()) {
+    boost::system::error_code ec;
+    const std::size_t used = p.put(boost::asio::buffer(input), ec);
+    input.erase(0, used);
+    if (ec == http::error::need_more) break;
+    if (ec) {
+      impl_->error = error_of_parser(ec);
+      return parse_state::failed;
+    }
+    if (used == 0) break;
+  }
+  if (p.is_done()) return parse_state::done;
+  return p.is_header_done() ? parse_state::body : parse_state::head;
+}
+
+bool http_parser::wants_continue() const {
+  auto& p = impl_->parser;
+  if (impl_->continue_answered || !p.is_header_done() || p.is_done()) return false;
+  const auto expect = p.get()[http::field::expect];
+  impl_->continue_answered = true;
+  return iequals({expect.data(), expect.size()}, "100-continue");
+}
+
+http_request http_parser::take() {
+  auto message = impl_->parser.release();
+  http_request request;
+  request.method.assign(message.method_string().data(), message.method_string().size());
+  request.target.assign(message.target().data(), message.target().size());
+  request.http_1_0 = message.version() < 11;
+  request.keep_alive = message.keep_alive();
+  for (const auto& field : message)
+    request.headers.emplace_back(std::string{field.name_string()}, std::string{field.value()});
+  request.body = std::move(message.body());
+  return request;
+}
+
+const api_error& http_parser::error() const { return impl_->error; }
+
+}  // namespace troupe::net

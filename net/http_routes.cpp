@@ -1,0 +1,248 @@
+#include "net/http_routes.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "net/auth.hpp"
+#include "net/json_writer.hpp"
+#include "net/token_tools.hpp"
+
+namespace troupe::net {
+namespace {
+
+using answer = std::variant<http_reply, api_request, upgrade>;
+struct call {
+  const http_request& request;
+  route_context& context;
+  std::string argument;   ///< what stood for `*`
+};
+
+enum class method : std::uint8_t { get, post };
+enum class guard : std::uint8_t { open, key, key_unless_metrics_open };
+
+struct route_entry {
+  const char* path;       ///< at most one `*`, which matches one or more characters
+  method allowed;
+  guard guarded;
+  bool generates;
+  answer (*run)(const call&);
+};
+
+template <class Parsed>
+answer reply_or_request(std::variant<Parsed, api_error> parsed) {
+  if (auto* e = std::get_if<api_error>(&parsed)) return error_reply(*e);
+  return std::move(std::get<Parsed>(parsed));
+}
+
+http_reply json_reply(std::string body) { return {.status = 200, .headers = {}, .body = std::move(body)}; }
+
+answer chat(const call& c) { return reply_or_request(parse_chat(c.request.body, c.context.limits)); }
+answer completions(const call& c) {
+  return reply_or_request(parse_completions(c.request.body, c.context.limits));
+}
+answer responses(const call& c) {
+  return reply_or_request(parse_responses(c.request.body, c.context.limits, false));
+}
+
+std::string card_json(const route_context& context, const std::string& name) {
+  const auto& card = context.engine.card();
+  json_writer out;
+  out.open_object().key("id").string(name).key("object").string("model");
+  out.key("created").number(card.created).key("owned_by").string("troupe");
+  out.key("root").string(name).key("parent").null().key("max_model_len").number(card.context);
+  return out.close_object().take();
+}
+
+answer models(const call& c) {
+  json_writer out;
+  out.open_object().key("object").string("list").key("data").open_array();
+  for (const auto& name : c.context.limits.models) out.raw(card_json(c.context, name));
+  return json_reply(out.close_array().close_object().take());
+}
+
+answer model(const call& c) {
+  for (const auto& name : c.context.limits.models)
+    if (name == c.argument) return json_reply(card_json(c.context, name));
+  return error_reply({.status = 404, .message = "The model '" + c.argument + "' does not exist.",
+                      .param = "model", .code = "model_not_found"});
+}
+
+std::string status_ok() { return R"({"status":"ok"})"; }
+
+bool stalled(const core::engine_health& health, double limit_s) {
+  return static_cast<double>(health.stalled_us) > limit_s * 1e6;
+}
+
+answer health(const call& c) {
+  const auto now = c.context.engine.health();
+  if (now.failed) return error_reply(server_error("engine_failed", "The engine has failed.", 503));
+  if (stalled(now, c.context.config.stall_health_s))
+    return error_reply(server_error("engine_stalled", "No step has retired while work is waiting.", 503));
+  return json_reply(status_ok());
+}
+
+answer ready(const call& c) {
+  const auto now = c.context.engine.health();
+  if (now.failed) return error_reply(server_error("engine_failed", "The engine has failed.", 503));
+  if (c.context.draining || now.draining) return error_reply(shutting_down());
+  if (stalled(now, c.context.config.stall_ready_s))
+    return error_reply(server_error("engine_stalled", "No step has retired while work is waiting.", 503));
+  return json_reply(status_ok());
+}
+
+answer version(const call&) { return json_reply(R"({"version":")" TROUPE_VERSION R"("})"); }
+
+answer scrape(const call& c) {
+  http_reply reply{.status = 200, .headers = {}, .body = c.context.counters.scrape()};
+  reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  return reply;
+}
+
+answer tokenize_route(const call& c) { return tokenize(c.request.body, c.context.engine, c.context.limits); }
+answer detokenize_route(const call& c) { return detokenize(c.request.body, c.context.engine, c.context.limits); }
+answer tokenizer_route(const call& c) { return tokenizer_info(c.context.engine); }
+
+answer cancel(const call& c) {
+  const auto outcome = c.context.registry.cancel(c.argument, c.context.engine.now());
+  if (outcome == cancel_outcome::unknown)
+    return error_reply({.status = 404, .message = "No request '" + c.argument + "' is known.",
+                        .param = "id", .code = "response_not_found"});
+  json_writer out;
+  out.open_object().key("id").string(c.argument).key("object").string("request.cancelled");
+  out.key("cancelled").boolean(outcome == cancel_outcome::cancelled);
+  return json_reply(out.close_object().take());
+}
+
+constexpr std::array table{
+    route_entry{"/v1/chat/completions", method::post, guard::key, true, chat},
+    route_entry{"/v1/completions", method::post, guard::key, true, completions},
+    route_entry{"/v1/responses", method::post, guard::key, true, responses},
+    route_entry{"/v1/models", method::get, guard::key, false, models},
+    route_entry{"/v1/models/*", method::get, guard::key, false, model},
+    route_entry{"/v1/requests/*/cancel", method::post, guard::key, false, cancel},
+    route_entry{"/tokenize", method::post, guard::key, false, tokenize_route},
+    route_entry{"/detokenize", method::post, guard::key, false, detokenize_route},
+    route_entry{"/tokenizer_info", method::get, guard::key, false, tokenizer_route},
+    route_entry{"/health", method::get, guard::open, false, health},
+    route_entry{"/ready", method::get, guard::open, false, ready},
+    route_entry{"/version", method::get, guard::open, false, version},
+    route_entry{"/metrics", method::get, guard::key_unless_metrics_open, false, scrape},
+};
+
+/// What `*` stands for; empty for a path without one; nothing when the path is another.
+std::optional<std::string> match(std::string_view pattern, std::string_view path) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == path ? std::optional{std::string{}} : std::nullopt;
+  const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
+    return std::nullopt;
+  return std::string{path.substr(before.size(), path.size() - before.size() - after.size())};
+}
+
+const char* allow_header(method m) { return m == method::get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"; }
+
+http_reply preflight(const http_request& request, const route_context& context, const char* allowed) {
+  const auto origin = request.header("Origin");
+  if (origin && !origin_is_allowed(context.config, request))
+    return error_reply({.status = 403, .message = "This origin is not allowed.", .code = "origin_not_allowed"});
+  http_reply reply{.status = 204, .headers = {{"Allow", allowed}}, .body = ""};
+  if (origin) {
+    reply.headers.emplace_back("Access-Control-Allow-Methods", allowed);
+    reply.headers.emplace_back("Access-Control-Allow-Headers",
+                               "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms");
+    reply.headers.emplace_back("Access-Control-Max-Age", "600");
+  }
+  return reply;
+}
+
+http_reply wrong_key() {
+  return error_reply({.status = 401, .message = "The API key is missing or wrong.", .code = "invalid_api_key"});
+}
+
+bool key_missing(const call& c, guard guarded, bool websocket) {
+  if (guarded == guard::open) return false;
+  if (guarded == guard::key_unless_metrics_open && c.context.config.metrics_open) return false;
+  return !key_is_valid(c.context.config.api_keys, presented_key(c.request, websocket));
+}
+
+bool is_json(const http_request& request) {
+  const auto type = request.header("Content-Type");
+  if (!type) return true;
+  std::string_view media = type->substr(0, type->find(';'));
+  while (!media.empty() && media.back() == ' ') media.remove_suffix(1);
+  return iequals(media, "application/json");
+}
+
+/// Header X-Request-Timeout-Ms sets the total deadline of every choice.
+std::optional<api_error> apply_timeout(const http_request& request, api_request& api) {
+  const auto header = request.header("X-Request-Timeout-Ms");
+  if (!header) return std::nullopt;
+  std::uint64_t ms = 0;
+  const auto [end, error] = std::from_chars(header->data(), header->data() + header->size(), ms);
+  if (error != std::errc{} || end != header->data() + header->size() || ms < 1 || ms > 86'400'000)
+    return invalid_value("X-Request-Timeout-Ms", "'X-Request-Timeout-Ms' must be 1 to 86400000 milliseconds.");
+  for (auto& choice : api.choices) choice.deadlines.total = ms;
+  return std::nullopt;
+}
+
+answer websocket(const call& c) {
+  const auto refuse = [](const char* message) {
+    return error_reply({.status = 403, .message = message, .code = "origin_not_allowed"});
+  };
+  if (key_missing(c, guard::key, true)) return wrong_key();
+  if (!origin_is_allowed(c.context.config, c.request)) return refuse("This origin is not allowed.");
+  if (c.request.header("Origin") && !host_is_ours(c.context.config, c.request))
+    return refuse("This host name is not allowed.");
+  if (c.context.draining) return error_reply(shutting_down());
+  return upgrade{};
+}
+
+answer run(const route_entry& entry, const call& c) {
+  const auto& request = c.request;
+  if (request.method == "OPTIONS") return preflight(request, c.context, allow_header(entry.allowed));
+  if (entry.run == responses && request.method == "GET" && request.is_upgrade()) return websocket(c);
+  if (key_missing(c, entry.guarded, false)) return wrong_key();
+  const bool allowed = entry.allowed == method::post ? request.method == "POST"
+                                                     : request.method == "GET" || request.method == "HEAD";
+  if (!allowed) {
+    auto reply = error_reply({.status = 405, .message = request.method + " is not allowed here.",
+                              .code = "method_not_allowed"});
+    reply.headers.emplace_back("Allow", allow_header(entry.allowed));
+    return reply;
+  }
+  if (entry.allowed == method::post && !request.body.empty() && !is_json(request))
+    return error_reply({.status = 415, .message = "The Content-Type must be application/json.",
+                        .code = "unsupported_media_type"});
+  if (!entry.generates) return entry.run(c);
+  if (c.context.draining) return error_reply(shutting_down());
+  answer result = entry.run(c);
+  if (auto* api = std::get_if<api_request>(&result))
+    if (const auto e = apply_timeout(request, *api)) return error_reply(*e);
+  return result;
+}
+
+}  // namespace
+
+routed route(const http_request& request, route_context& context) {
+  auto path = request.path();
+  if (path && path->size() > 1 && path->back() == '/') path->pop_back();
+  if (path) {
+    for (const auto& entry : table)
+      if (auto argument = match(entry.path, *path))
+        return {entry.path, run(entry, call{request, context, std::move(*argument)})};
+  }
+  const bool guarded = path && path->starts_with("/v1/");
+  if (guarded && !key_is_valid(context.config.api_keys, presented_key(request, false)))
+    return {"other", wrong_key()};
+  return {"other", error_reply({.status = 404, .message = "Unknown URL: " + request.method + " " + request.target,
+                                .code = "unknown_url"})};
+}
+
+std::vector<std::string> generating_routes() {
+  std::vector<std::string> paths;
+  for (const auto& entry : table)
+    if (entry.generates) paths.emplace_back(entry.path);
+  return paths;
+}
+
+}  // namespace troupe::net

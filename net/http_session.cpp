@@ -1,0 +1,417 @@
+#include "net/http_session.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "net/generation_reply.hpp"
+#include "net/http_parser.hpp"
+#include "net/outbound.hpp"
+#include "net/auth.hpp"
+#include "net/random_id.hpp"
+#include "net/ws_session.hpp"
+
+namespace troupe::net {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using error_code = boost::system::error_code;
+using clock = std::chrono::steady_clock;
+using time_point = clock::time_point;
+
+constexpr std::uint64_t header_bytes_max = 32 * 1024;
+constexpr std::size_t linger_bytes_max = 64 * 1024 * 1024;   ///< read and dropped after an early error
+constexpr auto linger_time = std::chrono::seconds{2};
+constexpr std::size_t frames_factor = 4;                     ///< JSON is larger than its text
+
+clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
+
+class http_session final : public connection, public reply_port, public std::enable_shared_from_this<http_session> {
+ public:
+  http_session(std::shared_ptr<server_state> state, tcp::socket socket)
+      : state_{std::move(state)}, config_{state_->routes.config}, socket_{std::move(socket)},
+        timer_{socket_.get_executor()}, out_{config_.max_outbound_bytes * frames_factor} {}
+
+  void start();
+  void refuse();
+
+  asio::any_io_executor executor() override { return socket_.get_executor(); }
+  void on_event(std::uint64_t exchange, std::size_t choice, generation_event) override;
+  void drain() override;
+  void abort() override;
+
+  void send_whole(http_reply) override;
+  void send_stream_head(header_list) override;
+  void send_chunk(std::string, std::size_t credit) override;
+  void send_stream_end() override;
+
+ private:
+  /// idle: between requests; reading: part of one is here; replying: until its last byte has left; lingering: the
+  /// last reply has left, what still comes is dropped; closed.
+  enum class phase : std::uint8_t { idle, reading, replying, lingering, closed };
+
+  void read();
+  void on_read(const error_code&, std::size_t bytes);
+  void on_eof();
+  void parse();
+  void handle(http_request);
+  void hand_over();
+  void write();
+  void write_rest();
+  void on_write(const error_code&, std::size_t bytes);
+  void reply_complete();
+  void linger();
+  void finish(core::end_reason);
+  void close_socket();
+  void arm_timer();
+  void on_timer();
+  header_list common_headers(const std::string& content_type);
+
+  std::shared_ptr<server_state> state_;
+  const runtime_config& config_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  time_point armed_for_ = time_point::max();
+  time_point read_deadline_ = time_point::max(), write_deadline_ = time_point::max(),
+             comment_at_ = time_point::max();
+
+  phase phase_ = phase::idle;
+  std::array<char, 16 * 1024> chunk_{};
+  std::string in_;                         ///< received, not yet parsed
+  std::optional<http_parser> parser_;
+  parse_state parsed_ = parse_state::head;
+  http_request request_;                   ///< the one being answered, without its body
+  std::string request_id_;
+  const char* route_ = "other";
+  outbound out_;
+  std::unique_ptr<generation_reply> reply_;
+  std::uint64_t next_exchange_ = 1;
+  std::size_t lingered_bytes_ = 0;
+  bool eof_ = false, close_after_ = false, chunked_ = false, message_ended_ = false;
+};
+
+void http_session::start() {
+  state_->add(shared_from_this());
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->read_deadline_ = clock::now() + seconds(self->config_.keep_alive_timeout_s);
+    self->arm_timer();
+    self->read();
+  });
+}
+
+void http_session::refuse() {
+  state_->add(shared_from_this());
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->phase_ = phase::replying;
+    ++self->state_->busy;
+    self->close_after_ = true;
+    self->request_id_ = random_id("req_");
+    self->send_whole(error_reply(overloaded("Too many connections.")));
+    self->read();
+  });
+}
+
+void http_session::read() {
+  socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](const error_code& ec, std::size_t n) {
+    self->on_read(ec, n);
+  });
+}
+
+void http_session::on_read(const error_code& ec, std::size_t bytes) {
+  if (phase_ == phase::closed) return;
+  if (ec == asio::error::eof) return on_eof();
+  if (ec) return finish(core::end_reason::client_gone);
+  if (phase_ == phase::lingering) {
+    lingered_bytes_ += bytes;
+    if (lingered_bytes_ > linger_bytes_max) return finish(core::end_reason::client_gone);
+    return read();
+  }
+  in_.append(chunk_.data(), bytes);
+  if (phase_ == phase::replying && !close_after_ && in_.size() > config_.max_pipelined_bytes)
+    return finish(core::end_reason::client_gone);
+  if (close_after_ && phase_ == phase::replying) in_.clear();
+  parse();
+  if (phase_ != phase::closed) read();
+}
+
+void http_session::on_eof() {
+  eof_ = true;
+  if (phase_ != phase::replying) return finish(core::end_reason::client_gone);
+  if (!reply_ || reply_->done()) return;   // the rest of the reply may still be wanted
+  if (config_.half_close_is_gone) return finish(core::end_reason::client_gone);
+  // Nothing can be read any more: a reset still shows as an error of the socket.
+  socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](const error_code& ec) {
+    if (!ec) self->finish(core::end_reason::client_gone);
+  });
+}
+
+void http_session::parse() {
+  if (in_.empty() || (phase_ != phase::idle && phase_ != phase::reading)) return;
+  if (!parser_) {
+    parser_.emplace(header_bytes_max, config_.max_body_bytes);
+    phase_ = phase::reading;
+    parsed_ = parse_state::head;
+    read_deadline_ = clock::now() + seconds(config_.header_timeout_s);
+    arm_timer();
+  }
+  const parse_state now = parser_->feed(in_);
+  if (now == parse_state::body && parsed_ == parse_state::head) {
+    read_deadline_ = clock::now() + seconds(config_.body_timeout_s);
+    arm_timer();
+  }
+  parsed_ = now;
+  if (parser_->wants_continue()) {
+    out_.push("HTTP/1.1 100 Continue\r\n\r\n");
+    write();
+  }
+  if (now != parse_state::done && now != parse_state::failed) return;
+  read_deadline_ = time_point::max();
+  phase_ = phase::replying;
+  ++state_->busy;
+  message_ended_ = false;
+  if (now == parse_state::done) return handle(parser_->take());
+  const api_error error = parser_->error();
+  close_after_ = true;
+  request_ = {};
+  route_ = "other";
+  request_id_ = random_id("req_");
+  send_whole(error_reply(error));
+}
+
+void http_session::handle(http_request request) {
+  const auto given = request.header("X-Request-Id");
+  const bool printable = given && !given->empty() && given->size() <= 128 &&
+                         std::all_of(given->begin(), given->end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  request_id_ = printable ? std::string{*given} : random_id("req_");
+  close_after_ = !request.keep_alive || state_->routes.draining;
+  chunked_ = !request.http_1_0;
+  auto routed = route(request, state_->routes);
+  route_ = routed.route;
+  request.body.clear();
+  request_ = std::move(request);
+  if (auto* reply = std::get_if<http_reply>(&routed.what)) return send_whole(std::move(*reply));
+  if (std::holds_alternative<upgrade>(routed.what)) return hand_over();
+  auto& api = std::get<api_request>(routed.what);
+  reply_ = std::make_unique<generation_reply>(state_->routes, std::move(api), next_exchange_++, *this);
+  reply_->start(weak_from_this());
+}
+
+void http_session::hand_over() {
+  if (!in_.empty()) return send_whole(error_reply(invalid_body("Bytes follow the upgrade request.")));
+  if (state_->websockets >= config_.max_websocket_connections)
+    return send_whole(error_reply(overloaded("Too many WebSocket connections.")));
+  phase_ = phase::closed;
+  timer_.cancel();
+  --state_->busy;
+  start_ws_session(state_, std::move(socket_), request_);
+  state_->remove(this);
+}
+
+void http_session::on_event(std::uint64_t exchange, std::size_t choice, generation_event event) {
+  if (phase_ == phase::closed || !reply_ || reply_->serial() != exchange) return;
+  reply_->on_event(choice, std::move(event));
+}
+
+void http_session::drain() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->phase_ == phase::idle) self->finish(core::end_reason::shutdown);
+    self->close_after_ = true;
+  });
+}
+
+void http_session::abort() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(core::end_reason::shutdown); });
+}
+
+header_list http_session::common_headers(const std::string& content_type) {
+  header_list headers{{"X-Request-Id", request_id_}};
+  if (!content_type.empty()) headers.emplace_back("Content-Type", content_type);
+  const auto origin = request_.header("Origin");
+  if (origin && origin_is_allowed(config_, request_)) {
+    headers.emplace_back("Access-Control-Allow-Origin", std::string{*origin});
+    headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, X-Troupe-Id");
+    headers.emplace_back("Vary", "Origin");
+  }
+  if (close_after_) {
+    headers.emplace_back("Connection", "close");
+  } else if (request_.http_1_0) {
+    headers.emplace_back("Connection", "keep-alive");
+  }
+  return headers;
+}
+
+void http_session::send_whole(http_reply reply) {
+  state_->routes.counters.on_http_request(route_, request_.method, reply.status);
+  const bool has_body = reply.status != 204;
+  header_list headers = common_headers(has_body ? reply.content_type : "");
+  for (auto& header : reply.headers) headers.push_back(std::move(header));
+  if (has_body) headers.emplace_back("Content-Length", std::to_string(reply.body.size()));
+  std::string message = reply_head(reply.status, headers);
+  if (has_body && request_.method != "HEAD") message += reply.body;
+  message_ended_ = true;
+  out_.push_always(std::move(message));
+  write();
+}
+
+void http_session::send_stream_head(header_list extra) {
+  state_->routes.counters.on_http_request(route_, request_.method, 200);
+  if (!chunked_) close_after_ = true;
+  header_list headers = common_headers("text/event-stream; charset=utf-8");
+  headers.emplace_back("Cache-Control", "no-cache");
+  headers.emplace_back("X-Accel-Buffering", "no");
+  if (chunked_) headers.emplace_back("Transfer-Encoding", "chunked");
+  for (auto& header : extra) headers.push_back(std::move(header));
+  out_.push_always(reply_head(200, headers));
+  comment_at_ = clock::now() + seconds(config_.sse_keep_alive_interval_s);
+  arm_timer();
+  write();
+}
+
+void http_session::send_chunk(std::string data, std::size_t credit) {
+  if (chunked_) {
+    char size[20];
+    const int n = std::snprintf(size, sizeof size, "%zx\r\n", data.size());
+    data.insert(0, size, static_cast<std::size_t>(n));
+    data += "\r\n";
+  }
+  if (out_.push(std::move(data), credit) == push_result::dropped) {
+    // Not from here: the reply that called is about to be destroyed.
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(core::end_reason::slow_reader); });
+    return;
+  }
+  write();
+}
+
+void http_session::send_stream_end() {
+  if (chunked_) out_.push_always("0\r\n\r\n");
+  comment_at_ = time_point::max();
+  message_ended_ = true;
+  write();
+}
+
+void http_session::write() {
+  if (phase_ == phase::closed || !out_.begin_write()) return;
+  write_rest();
+}
+
+void http_session::write_rest() {
+  write_deadline_ = clock::now() + seconds(config_.client_send_timeout_s);
+  arm_timer();
+  const auto rest = out_.writing();
+  socket_.async_write_some(asio::buffer(rest.data(), rest.size()),
+                           [self = shared_from_this()](const error_code& ec, std::size_t n) {
+                             self->on_write(ec, n);
+                           });
+}
+
+void http_session::on_write(const error_code& ec, std::size_t bytes) {
+  if (phase_ == phase::closed) return;
+  if (ec) return finish(core::end_reason::client_gone);
+  if (!out_.advance(bytes)) return write_rest();
+  write_deadline_ = time_point::max();
+  if (comment_at_ != time_point::max()) comment_at_ = clock::now() + seconds(config_.sse_keep_alive_interval_s);
+  for (const std::size_t choice : out_.credits())
+    if (reply_) reply_->on_written(choice);
+  write();
+  if (out_.empty() && message_ended_ && phase_ == phase::replying) reply_complete();
+}
+
+void http_session::reply_complete() {
+  reply_.reset();
+  parser_.reset();
+  request_ = {};
+  --state_->busy;
+  phase_ = phase::idle;
+  message_ended_ = false;
+  if (close_after_ || state_->routes.draining) return linger();
+  if (eof_ && in_.empty()) return finish(core::end_reason::client_gone);
+  read_deadline_ = clock::now() + seconds(config_.keep_alive_timeout_s);
+  arm_timer();
+  parse();
+  // The rest of a request whose sender has closed will never come.
+  if (eof_ && phase_ == phase::reading) finish(core::end_reason::client_gone);
+  if (eof_ && phase_ == phase::replying && reply_ && config_.half_close_is_gone) finish(core::end_reason::client_gone);
+}
+
+void http_session::linger() {
+  // Closing with unread bytes would reset the connection and may take the reply with it.
+  if (eof_) return finish(core::end_reason::client_gone);
+  phase_ = phase::lingering;
+  in_.clear();
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  read_deadline_ = clock::now() + linger_time;
+  arm_timer();
+}
+
+void http_session::finish(core::end_reason why) {
+  if (phase_ == phase::closed) return;
+  const core::time_us seen_at = state_->routes.engine.now();
+  const bool in_progress = phase_ == phase::replying;
+  phase_ = phase::closed;
+  if (reply_) {
+    if (why != core::end_reason::shutdown)
+      state_->routes.counters.on_disconnect(reply_->is_stream() ? transport::sse : transport::http, reply_->phase());
+    reply_->cancel(why, seen_at);
+    reply_.reset();
+  }
+  if (in_progress) --state_->busy;
+  close_socket();
+  state_->remove(this);
+}
+
+void http_session::close_socket() {
+  timer_.cancel();
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+void http_session::arm_timer() {
+  const time_point next = std::min({read_deadline_, write_deadline_, comment_at_});
+  if (phase_ == phase::closed || next >= armed_for_) return;
+  armed_for_ = next;
+  timer_.expires_at(next);
+  timer_.async_wait([self = shared_from_this()](const error_code& ec) {
+    if (ec) return;
+    self->armed_for_ = time_point::max();
+    self->on_timer();
+  });
+}
+
+void http_session::on_timer() {
+  if (phase_ == phase::closed) return;
+  const time_point now = clock::now();
+  if (now >= write_deadline_) return finish(core::end_reason::slow_reader);
+  if (now >= read_deadline_) {
+    if (phase_ != phase::reading) return finish(core::end_reason::client_gone);
+    read_deadline_ = time_point::max();
+    phase_ = phase::replying;
+    ++state_->busy;
+    close_after_ = true;
+    request_id_ = random_id("req_");
+    route_ = "other";
+    send_whole(error_reply({.status = 408, .message = "The request arrived too slowly.", .code = "request_timeout"}));
+  }
+  if (now >= comment_at_) {
+    comment_at_ = now + seconds(config_.sse_keep_alive_interval_s);
+    if (out_.empty() && reply_ && reply_->streaming()) send_chunk(sse_keep_alive, outbound::no_credit);
+  }
+  arm_timer();
+}
+
+}  // namespace
+
+void start_http_session(std::shared_ptr<server_state> state, tcp::socket socket) {
+  std::make_shared<http_session>(std::move(state), std::move(socket))->start();
+}
+
+void refuse_http_session(std::shared_ptr<server_state> state, tcp::socket socket) {
+  std::make_shared<http_session>(std::move(state), std::move(socket))->refuse();
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,55 @@
+#include "net/server_state.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace troupe::net {
+namespace {
+
+void set_option(int socket, int level, int name, int value) {
+  ::setsockopt(socket, level, name, &value, sizeof value);
+}
+
+}  // namespace
+
+void server_state::add(const std::shared_ptr<connection>& c) {
+  const std::lock_guard lock{mutex_};
+  connections_.emplace(c.get(), c);
+}
+
+void server_state::remove(const connection* c) {
+  const std::lock_guard lock{mutex_};
+  connections_.erase(c);
+}
+
+std::size_t server_state::connections() const {
+  const std::lock_guard lock{mutex_};
+  return connections_.size();
+}
+
+std::vector<std::shared_ptr<connection>> server_state::all() const {
+  std::vector<std::shared_ptr<connection>> strong;
+  const std::lock_guard lock{mutex_};
+  for (const auto& [key, weak] : connections_)
+    if (auto c = weak.lock()) strong.push_back(std::move(c));
+  return strong;
+}
+
+void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
+  const int fd = socket.native_handle();
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (config.tcp_keepalive_s > 0) {
+    const int seconds = std::max(1, static_cast<int>(config.tcp_keepalive_s));
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  }
+  if (config.tcp_user_timeout_s > 0)
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(config.tcp_user_timeout_s * 1000));
+}
+
+}  // namespace troupe::net

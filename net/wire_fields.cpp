@@ -1,0 +1,237 @@
+#include "net/wire_fields.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "net/random_id.hpp"
+
+namespace troupe::net {
+namespace {
+
+namespace dom = simdjson::dom;
+
+std::string wrong_type(std::string_view name, const char* wanted, dom::element got) {
+  return fmt::format("'{}' must be {}, not {}.", name, wanted, type_name(got));
+}
+
+void check_range(const api_field& field, double value) {
+  if (field.min > field.max || (value >= field.min && value <= field.max)) return;
+  throw invalid_value(field.name, fmt::format("'{}' is {}, allowed are {} to {}.", field.name, value,
+                                              field.min, field.max));
+}
+
+void check_type(const api_field& field, dom::element value) {
+  const auto need = [&](bool good, const char* wanted) {
+    if (!good) throw invalid_value(field.name, wrong_type(field.name, wanted, value));
+  };
+  switch (field.type) {
+    case field_type::any: return;
+    case field_type::boolean: return need(value.is_bool(), "a boolean");
+    case field_type::integer: {
+      const auto integer = as_integer(value);
+      need(integer.has_value(), value.is_number() ? "an integer of at most 63 bits" : "an integer");
+      return check_range(field, static_cast<double>(*integer));
+    }
+    case field_type::number: {
+      need(value.is_number(), "a number");
+      return check_range(field, *as_number(value));
+    }
+    case field_type::text: return need(value.is_string(), "a string");
+    case field_type::text_or_list:
+      return need(value.is_string() || value.is_array(), "a string or an array");
+    case field_type::list: return need(value.is_array(), "an array");
+    case field_type::object: return need(value.is_object(), "an object");
+  }
+}
+
+bool is_default(const api_field& field, dom::element value) {
+  const std::string_view fallback = field.fallback;
+  if (value.is_number())
+    return !fallback.empty() && *as_number(value) == std::strtod(field.fallback, nullptr);
+  const std::string json = simdjson::minify(value);
+  return json == fallback || json == "[]" || json == "{}";
+}
+
+}  // namespace
+
+wire_fields::wire_fields(dom::object object, endpoint_bit endpoint, const wire_limits& limits)
+    : object_{object}, limits_{limits} {
+  for (const api_field& field : api_fields()) {
+    if ((field.endpoints & endpoint) == 0 || field.level == field_level::ignored) continue;
+    const auto value = find(object_, field.name);
+    if (!value) continue;
+    check_type(field, *value);
+    if (field.level == field_level::rejected && !is_default(field, *value))
+      throw unsupported_parameter(
+          field.name, fmt::format("'{}' is not supported by this release; leave it out.", field.name));
+  }
+}
+
+bool wire_fields::boolean(std::string_view name, bool fallback) const {
+  const auto value = get(name);
+  return value ? value->get_bool().value_unsafe() : fallback;
+}
+
+std::int64_t wire_fields::integer(std::string_view name, std::int64_t fallback) const {
+  const auto value = get(name);
+  return value ? *as_integer(*value) : fallback;
+}
+
+float wire_fields::number(std::string_view name, float fallback) const {
+  const auto value = get(name);
+  return value ? static_cast<float>(*as_number(*value)) : fallback;
+}
+
+std::optional<std::string> wire_fields::text(std::string_view name) const {
+  const auto value = get(name);
+  if (!value) return std::nullopt;
+  return std::string{*as_text(*value)};
+}
+
+std::string wire_fields::model() const {
+  const auto asked = text("model");
+  if (!asked) return limits_.models.front();
+  for (const auto& served : limits_.models)
+    if (*asked == served) return served;
+  throw api_error{.status = 404,
+                  .message = fmt::format("The model '{}' does not exist.", *asked),
+                  .param = "model", .code = "model_not_found"};
+}
+
+std::vector<std::string> wire_fields::stops() const {
+  const auto value = get("stop");
+  std::vector<std::string> stops;
+  if (!value) return stops;
+  const auto add = [&](dom::element item, const std::string& param) {
+    const auto one = as_text(item);
+    if (!one) throw invalid_value(param, wrong_type(param, "a string", item));
+    if (one->empty()) throw invalid_value(param, fmt::format("'{}' must not be empty.", param));
+    stops.emplace_back(*one);
+  };
+  if (value->is_string()) {
+    add(*value, "stop");
+    return stops;
+  }
+  for (const dom::element item : array_of(*value))
+    add(item, fmt::format("stop[{}]", stops.size()));
+  if (stops.size() > 4)
+    throw invalid_value("stop", fmt::format("'stop' holds {} strings, allowed are 4.", stops.size()));
+  return stops;
+}
+
+core::deadlines_ms wire_fields::deadlines() const {
+  core::deadlines_ms all;
+  const auto value = get("deadlines");
+  if (!value) return all;
+  const auto object = object_of(*value);
+  const auto read = [&](const char* name, std::uint64_t& into) {
+    const auto item = find(object, name);
+    if (!item) return;
+    const auto ms = as_integer(*item);
+    const std::string param = fmt::format("deadlines.{}", name);
+    if (!ms || *ms < 1 || *ms > 86'400'000)
+      throw invalid_value(param, fmt::format("'{}' must be 1 to 86400000 milliseconds.", param));
+    into = static_cast<std::uint64_t>(*ms);
+  };
+  read("queue_ms", all.queue);
+  read("first_token_ms", all.first_token);
+  read("total_ms", all.total);
+  return all;
+}
+
+token_id wire_fields::token(dom::element value, const std::string& param) const {
+  const auto id = as_integer(value);
+  if (!id) throw invalid_value(param, wrong_type(param, "a token id", value));
+  const std::int64_t end = limits_.vocab > 0 ? limits_.vocab : std::int64_t{1} << 31;
+  if (*id < 0 || *id >= end)
+    throw invalid_value(param, fmt::format("'{}' is {}, token ids are 0 to {}.", param, *id, end - 1));
+  return static_cast<token_id>(*id);
+}
+
+core::generation_request wire_fields::sampling_request() const {
+  core::generation_request r;
+  r.sampling.temperature = number("temperature", 1);
+  r.sampling.top_p = number("top_p", 1);
+  r.sampling.min_p = number("min_p", 0);
+  r.sampling.top_k = static_cast<std::int32_t>(integer("top_k", 0));
+  r.sampling.seed = get("seed") ? static_cast<std::uint64_t>(integer("seed", 0)) : random_seed();
+  r.min_tokens = static_cast<std::uint32_t>(integer("min_tokens", 0));
+  r.stop = stops();
+  r.include_stop_in_output = boolean("include_stop_str_in_output", false);
+  r.ignore_eos = boolean("ignore_eos", false);
+  r.skip_special_tokens = boolean("skip_special_tokens", true);
+  r.add_special_tokens = boolean("add_special_tokens", true);
+  r.parse_special = boolean("parse_special", true);
+  r.add_generation_prompt = boolean("add_generation_prompt", true);
+  r.priority = static_cast<std::int32_t>(integer("priority", 0));
+  r.deadlines = deadlines();
+  if (const auto ids = get("stop_token_ids"))
+    for (const dom::element item : array_of(*ids))
+      r.stop_token_ids.push_back(token(item, fmt::format("stop_token_ids[{}]", r.stop_token_ids.size())));
+  return r;
+}
+
+std::string content_text(std::optional<dom::element> content, const std::string& param,
+                         bool null_is_empty) {
+  if (!content) {
+    if (null_is_empty) return "";
+    throw invalid_value(param, fmt::format("'{}' is required.", param));
+  }
+  if (const auto text = as_text(*content)) return std::string{*text};
+  if (!content->is_array())
+    throw invalid_value(param, wrong_type(param, "a string or an array of parts", *content));
+  std::string all;
+  std::size_t i = 0;
+  for (const dom::element part : array_of(*content)) {
+    const std::string at = fmt::format("{}[{}]", param, i);
+    dom::object object;
+    if (part.get_object().get(object)) throw invalid_value(at, wrong_type(at, "an object", part));
+    const auto type = find(object, "type");
+    const auto kind = type ? as_text(*type) : std::nullopt;
+    if (!kind || (*kind != "text" && *kind != "input_text" && *kind != "output_text"))
+      throw invalid_value(at + ".type", fmt::format("'{}.type' must be text; other parts are not supported.", at));
+    const auto text = find(object, "text");
+    const auto words = text ? as_text(*text) : std::nullopt;
+    if (!words) throw invalid_value(at + ".text", fmt::format("'{}.text' must be a string.", at));
+    if (i++ > 0) all += '\n';
+    all += *words;
+  }
+  return all;
+}
+
+std::vector<core::chat_message> wire_fields::messages(std::string_view name) const {
+  const auto value = get(name);
+  if (!value) throw invalid_value(std::string{name}, fmt::format("'{}' is required.", name));
+  std::vector<core::chat_message> all;
+  for (const dom::element item : array_of(*value)) {
+    const std::string at = fmt::format("{}[{}]", name, all.size());
+    dom::object object;
+    if (item.get_object().get(object)) throw invalid_value(at, wrong_type(at, "an object", item));
+    const auto type = find(object, "type");
+    if (type && as_text(*type) != std::string_view{"message"})
+      throw invalid_value(at + ".type", fmt::format("'{}.type' must be message; other items are not supported.", at));
+    const auto role = find(object, "role");
+    const auto who = role ? as_text(*role) : std::nullopt;
+    if (!who) throw invalid_value(at + ".role", fmt::format("'{}.role' must be a string.", at));
+    std::string speaker{*who == "developer" ? "system" : *who};
+    if (speaker != "system" && speaker != "user" && speaker != "assistant" && speaker != "tool")
+      throw invalid_value(at + ".role",
+                          fmt::format("'{}.role' must be system, developer, user, assistant or tool.", at));
+    const bool null_is_empty = speaker == "assistant";
+    all.push_back({std::move(speaker), content_text(find(object, "content"), at + ".content", null_is_empty)});
+  }
+  if (all.empty()) throw invalid_value(std::string{name}, fmt::format("'{}' must not be empty.", name));
+  return all;
+}
+
+void wire_fields::refuse_tools() const {
+  const auto tools = get("tools");
+  if (!tools || array_of(*tools).size() == 0) return;
+  const auto choice = get("tool_choice");
+  if (choice && as_text(*choice) == std::string_view{"none"}) return;
+  throw unsupported_parameter("tools", "'tools' is not supported by this release; leave it out or set "
+                                       "'tool_choice' to none.");
+}
+
+}  // namespace troupe::net

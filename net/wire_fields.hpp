@@ -1,0 +1,49 @@
+// The part of parsing that every endpoint shares: a body checked against the field table, then read field by field.
+// Internal to the wire; throws api_error inside, caught by the parse functions of wire_in.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/core/generation.hpp"
+#include "net/api_table.hpp"
+#include "net/json_reader.hpp"
+#include "net/wire_in.hpp"
+
+namespace troupe::net {
+
+class wire_fields {
+ public:
+  /// Checks every known field's type and range; throws api_error.
+  wire_fields(simdjson::dom::object, endpoint_bit, const wire_limits&);
+
+  std::optional<simdjson::dom::element> get(std::string_view name) const { return find(object_, name); }
+  bool boolean(std::string_view name, bool fallback) const;
+  std::int64_t integer(std::string_view name, std::int64_t fallback) const;
+  float number(std::string_view name, float fallback) const;
+  std::optional<std::string> text(std::string_view name) const;
+  const wire_limits& limits() const { return limits_; }
+
+  /// The served model; throws 404 model_not_found.
+  std::string model() const;
+  /// Sampling, stops, deadlines and the rest that does not depend on the endpoint.
+  core::generation_request sampling_request() const;
+  std::vector<core::chat_message> messages(std::string_view name) const;
+  /// tools that would have to be used: throws unsupported_parameter.
+  void refuse_tools() const;
+  token_id token(simdjson::dom::element, const std::string& param) const;
+
+ private:
+  std::vector<std::string> stops() const;
+  core::deadlines_ms deadlines() const;
+
+  simdjson::dom::object object_;
+  const wire_limits& limits_;
+};
+
+/// The text of a message's content: a string, null when `null_is_empty`, or an array of text parts.
+std::string content_text(std::optional<simdjson::dom::element>, const std::string& param, bool null_is_empty);
+
+}  // namespace troupe::net

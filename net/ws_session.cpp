@@ -1,0 +1,330 @@
+#include "net/ws_session.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/websocket/stream.hpp>
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <optional>
+
+#include "net/auth.hpp"
+#include "net/exchange.hpp"
+#include "net/random_id.hpp"
+#include "net/responses_events.hpp"
+
+namespace troupe::net {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace websocket = beast::websocket;
+using error_code = boost::system::error_code;
+using clock = std::chrono::steady_clock;
+using time_point = clock::time_point;
+
+constexpr std::size_t frames_factor = 4;   ///< JSON is larger than its text
+
+clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
+
+std::string error_envelope(const api_error& e) {
+  return "{\"type\":\"error\",\"status\":" + std::to_string(e.status) + ",\"error\":" + error_object(e) + "}";
+}
+
+class ws_session final : public connection, public std::enable_shared_from_this<ws_session> {
+ public:
+  ws_session(std::shared_ptr<server_state> state, asio::ip::tcp::socket socket)
+      : state_{std::move(state)}, config_{state_->routes.config}, ws_{std::move(socket)},
+        timer_{ws_.get_executor()} {}
+
+  void start(const http_request&);
+  asio::any_io_executor executor() override { return ws_.get_executor(); }
+  void on_event(std::uint64_t exchange, std::size_t choice, generation_event) override;
+  void drain() override;
+  void abort() override;
+
+ private:
+  struct frame { std::string text; std::uint64_t credit = 0; };   ///< credit: serial of its exchange, 0 = none
+
+  void on_accept(const error_code&);
+  void read();
+  void on_read(const error_code&);
+  void on_message(const std::string&);
+  void create(const std::string&);
+  void cancel(const ws_cancel&);
+  void run(api_request);
+  void run_next();
+  void on_end(core::generation_end);
+  void send(std::string text, std::uint64_t credit = 0);
+  void send(std::vector<wire_event>, std::uint64_t credit = 0);
+  void write();
+  void on_write(const error_code&);
+  void close(websocket::close_code, const char* why);
+  void close_when_quiet();
+  void finish(core::end_reason);
+  void arm_timer();
+  void on_timer();
+
+  std::shared_ptr<server_state> state_;
+  const runtime_config& config_;
+  websocket::stream<asio::ip::tcp::socket> ws_;
+  asio::steady_timer timer_;
+  time_point armed_for_ = time_point::max();
+  time_point age_deadline_ = time_point::max(), write_deadline_ = time_point::max();
+  beast::flat_buffer in_;
+  std::deque<frame> out_;                  ///< the front is the write in flight
+  std::size_t out_bytes_ = 0;
+  bool writing_ = false, closing_ = false, leaving_ = false, finished_ = false;
+
+  std::deque<api_request> queue_;
+  std::unique_ptr<exchange> exchange_;     ///< the active response
+  std::optional<responses_events> events_;
+  bool begun_ = false;
+  std::uint64_t next_exchange_ = 1;
+};
+
+void ws_session::start(const http_request& request) {
+  state_->add(shared_from_this());
+  ++state_->websockets;
+  state_->routes.counters.on_websocket_open();
+  websocket::stream_base::timeout limits{};
+  limits.handshake_timeout = std::chrono::seconds{5};   // of the closing handshake, too
+  // Beast pings after half of the idle time without traffic, and drops after all of it.
+  limits.idle_timeout = seconds(2 * config_.ws_ping_interval_s);
+  limits.keep_alive_pings = true;
+  ws_.set_option(limits);
+  ws_.read_message_max(config_.max_message_bytes);
+  const bool select = offers_responses_protocol(request);
+  const std::string request_id{request.header("X-Request-Id").value_or(random_id("req_"))};
+  ws_.set_option(websocket::stream_base::decorator([select, request_id](websocket::response_type& response) {
+    response.set("X-Request-Id", request_id);
+    if (select) response.set("Sec-WebSocket-Protocol", "responses");
+  }));
+  beast::http::request<beast::http::empty_body> handshake{beast::http::verb::get, request.target, 11};
+  for (const auto& [key, value] : request.headers) handshake.insert(key, value);
+  ws_.async_accept(handshake, [self = shared_from_this()](const error_code& ec) { self->on_accept(ec); });
+}
+
+void ws_session::on_accept(const error_code& ec) {
+  if (ec) return finish(core::end_reason::client_gone);
+  ws_.text(true);
+  age_deadline_ = clock::now() + seconds(config_.ws_max_age_s);
+  arm_timer();
+  read();
+}
+
+void ws_session::read() {
+  ws_.async_read(in_, [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_read(ec); });
+}
+
+void ws_session::on_read(const error_code& ec) {
+  if (finished_) return;
+  if (ec) return finish(core::end_reason::client_gone);
+  if (ws_.got_binary()) {
+    close(websocket::close_code::unknown_data, "text frames only");
+  } else if (!closing_) {
+    on_message(beast::buffers_to_string(in_.cdata()));
+  }
+  in_.consume(in_.size());
+  if (!finished_) read();
+}
+
+void ws_session::on_message(const std::string& text) {
+  auto message = parse_ws_message(text);
+  if (const auto* e = std::get_if<api_error>(&message)) return send(error_envelope(*e));
+  if (const auto* c = std::get_if<ws_cancel>(&message)) return cancel(*c);
+  if (std::holds_alternative<ws_steer>(message)) {
+    return send(R"({"type":"response.steer.failed","error":{"type":"invalid_request_error",)"
+                R"("code":"steering_not_supported","message":"Steering is not supported.","param":null}})");
+  }
+  create(text);
+}
+
+void ws_session::create(const std::string& text) {
+  auto parsed = parse_responses(text, state_->routes.limits, true);
+  if (const auto* e = std::get_if<api_error>(&parsed)) return send(error_envelope(*e));
+  if (state_->routes.draining || leaving_) return send(error_envelope(shutting_down()));
+  auto& request = std::get<api_request>(parsed);
+  if (!exchange_) return run(std::move(request));
+  if (queue_.size() >= config_.max_ws_queue) {
+    return send(error_envelope({.status = 429,
+                                .message = "More than " + std::to_string(config_.max_ws_queue) +
+                                           " responses are waiting on this connection.",
+                                .type = "rate_limit_error", .code = "websocket_queue_full"}));
+  }
+  queue_.push_back(std::move(request));
+}
+
+void ws_session::cancel(const ws_cancel& message) {
+  if (!exchange_ || (message.response_id && *message.response_id != exchange_->object_id())) return;
+  state_->routes.registry.cancel(exchange_->object_id(), state_->routes.engine.now());
+}
+
+void ws_session::run(api_request request) {
+  auto& routes = state_->routes;
+  exchange_ = std::make_unique<exchange>(routes.engine, routes.registry, next_exchange_++, random_id("resp_"));
+  reply_meta meta;
+  meta.id = exchange_->object_id();
+  meta.unix_now = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
+  meta.created = meta.unix_now();
+  events_.emplace(request, std::move(meta));
+  begun_ = false;
+  ++state_->busy;
+  exchange_->start(std::move(request.choices), weak_from_this());
+}
+
+void ws_session::run_next() {
+  exchange_.reset();
+  events_.reset();
+  --state_->busy;
+  if (queue_.empty()) return close_when_quiet();
+  api_request next = std::move(queue_.front());
+  queue_.pop_front();
+  run(std::move(next));
+}
+
+void ws_session::on_event(std::uint64_t serial, std::size_t choice, generation_event event) {
+  if (finished_ || !exchange_ || exchange_->serial() != serial) return;
+  if (std::holds_alternative<accepted_event>(event)) {
+    if (!exchange_->on_accepted(choice) || begun_) return;
+    begun_ = true;
+    return send(events_->begin());
+  }
+  if (const auto* d = std::get_if<core::generation_delta>(&event)) {
+    if (!exchange_->on_delta(choice)) return;
+    auto frames = events_->delta(d->text);
+    return frames.empty() ? exchange_->delivered(choice) : send(std::move(frames), serial);
+  }
+  if (exchange_->on_end(choice)) on_end(std::move(std::get<core::generation_end>(event)));
+}
+
+void ws_session::on_end(core::generation_end end) {
+  const auto error = error_of(end);
+  if (error && !begun_) {
+    send(error_envelope(*error));
+  } else if (error) {
+    send(events_->fail(*error));
+  } else {
+    if (!begun_) send(events_->begin());
+    send(events_->finish(end));
+  }
+  if (!finished_) run_next();
+}
+
+void ws_session::send(std::vector<wire_event> events, std::uint64_t credit) {
+  for (auto& e : events) send(std::move(e.json), credit);
+}
+
+void ws_session::send(std::string text, std::uint64_t credit) {
+  if (finished_ || closing_) return;
+  if (!out_.empty() && out_bytes_ + text.size() > config_.max_outbound_bytes * frames_factor)
+    return close(websocket::close_code::policy_error, "the answers are not read");
+  out_bytes_ += text.size();
+  out_.push_back({std::move(text), credit});
+  write();
+}
+
+void ws_session::write() {
+  if (writing_ || closing_ || out_.empty()) return;
+  writing_ = true;
+  write_deadline_ = clock::now() + seconds(config_.client_send_timeout_s);
+  arm_timer();
+  ws_.async_write(asio::buffer(out_.front().text),
+                  [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_write(ec); });
+}
+
+void ws_session::on_write(const error_code& ec) {
+  writing_ = false;
+  write_deadline_ = time_point::max();
+  if (finished_) return;
+  if (ec) return finish(core::end_reason::client_gone);
+  const std::uint64_t credit = out_.front().credit;
+  out_bytes_ -= out_.front().text.size();
+  out_.pop_front();
+  if (exchange_ && credit == exchange_->serial()) exchange_->delivered(0);
+  write();
+  close_when_quiet();
+}
+
+void ws_session::close_when_quiet() {
+  if (leaving_ && !exchange_ && queue_.empty() && out_.empty()) close(websocket::close_code::going_away, "");
+}
+
+void ws_session::close(websocket::close_code code, const char* why) {
+  if (closing_ || finished_) return;
+  closing_ = true;
+  if (exchange_) exchange_->cancel_rest(core::end_reason::client_gone, state_->routes.engine.now());
+  ws_.async_close({code, why}, [self = shared_from_this()](const error_code&) {
+    self->finish(core::end_reason::client_gone);
+  });
+}
+
+void ws_session::drain() {
+  asio::post(ws_.get_executor(), [self = shared_from_this()] {
+    self->leaving_ = true;
+    self->close_when_quiet();
+  });
+}
+
+void ws_session::abort() {
+  asio::post(ws_.get_executor(), [self = shared_from_this()] { self->finish(core::end_reason::shutdown); });
+}
+
+void ws_session::finish(core::end_reason why) {
+  if (finished_) return;
+  const core::time_us seen_at = state_->routes.engine.now();
+  finished_ = true;
+  if (exchange_) {
+    if (why != core::end_reason::shutdown)
+      state_->routes.counters.on_disconnect(transport::ws, exchange_->phase());
+    exchange_->cancel_rest(why, seen_at);
+    exchange_.reset();
+    --state_->busy;
+  }
+  queue_.clear();
+  timer_.cancel();
+  error_code ignored;
+  ws_.next_layer().close(ignored);
+  --state_->websockets;
+  state_->routes.counters.on_websocket_closed();
+  state_->remove(this);
+}
+
+void ws_session::arm_timer() {
+  const time_point next = std::min(age_deadline_, write_deadline_);
+  if (finished_ || next >= armed_for_) return;
+  armed_for_ = next;
+  timer_.expires_at(next);
+  timer_.async_wait([self = shared_from_this()](const error_code& ec) {
+    if (ec) return;
+    self->armed_for_ = time_point::max();
+    self->on_timer();
+  });
+}
+
+void ws_session::on_timer() {
+  if (finished_) return;
+  const time_point now = clock::now();
+  if (now >= write_deadline_) return finish(core::end_reason::slow_reader);
+  if (now >= age_deadline_) {
+    age_deadline_ = time_point::max();
+    leaving_ = true;
+    send(error_envelope({.message = "This connection has reached its age limit.",
+                         .code = "websocket_connection_limit_reached"}));
+    close_when_quiet();
+  }
+  arm_timer();
+}
+
+}  // namespace
+
+void start_ws_session(std::shared_ptr<server_state> state, asio::ip::tcp::socket socket, const http_request& request) {
+  std::make_shared<ws_session>(std::move(state), std::move(socket))->start(request);
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,115 @@
+// The default model against an independent float32 implementation (tests/data says how its file was made).
+// Tokens must agree wherever the reference's own margin is clear; below 0.35 two honest implementations may part
+// (8-bit activations and 16-bit KV move logits by a few tenths). Distances are Kullback-Leibler over the reference's
+// 16 likeliest tokens and the rest; the bounds are what another engine with the same number formats reaches.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/gpu/cpu/device_rig.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu;
+using namespace troupe::test;
+using json = nlohmann::json;
+
+namespace {
+
+const json& reference() {
+  static const json data = [] {
+    std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/data/smollm2-135m-instruct-q4_1.json");
+    return json::parse(in);
+  }();
+  return data;
+}
+
+std::shared_ptr<const loaded_model> default_model() {
+  static const auto model = load_model(default_model_path());
+  return model;
+}
+
+/// Logits at every position of `tokens`, computed in one step.
+void score_all(cpu_backend& device, logit_record& record, const std::vector<token_id>& tokens) {
+  step_batch batch;
+  const auto count = static_cast<std::uint32_t>(tokens.size());
+  batch.slices.push_back(slice_of(0, tokens, 0, count, blocks_from(0, (count + 15) / 16)));
+  want_all(batch.slices[0]);
+  record.expect(batch);
+  run_step(device, std::move(batch));
+}
+
+double log_total(const std::vector<float>& logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double total = 0.0;
+  for (const float x : logits) total += std::exp(x - top);
+  return top + std::log(total);
+}
+
+/// sum p (log p - log q) over the listed tokens, and the same for the rest taken together.
+double divergence(const json& top, const std::vector<float>& logits) {
+  const double norm = log_total(logits);
+  double kl = 0.0, p_listed = 0.0, q_listed = 0.0;
+  for (const json& entry : top) {
+    const double log_p = entry[1].get<double>();
+    const double log_q = logits[entry[0].get<std::size_t>()] - norm;
+    kl += std::exp(log_p) * (log_p - log_q);
+    p_listed += std::exp(log_p);
+    q_listed += std::exp(log_q);
+  }
+  const double p_rest = std::max(1.0 - p_listed, 1e-12), q_rest = std::max(1.0 - q_listed, 1e-12);
+  return kl + p_rest * std::log(p_rest / q_rest);
+}
+
+double mean_divergence(cpu_backend& device, const json& text) {
+  logit_record record(device);
+  score_all(device, record, text["ids"].get<std::vector<token_id>>());
+  double total = 0.0;
+  std::uint32_t position = 0;
+  for (const json& top : text["top16_every_4th"]) {
+    total += divergence(top, record.at(0, position));
+    position += 4;
+  }
+  return total / static_cast<double>(text["top16_every_4th"].size());
+}
+
+}  // namespace
+
+TEST_CASE("cpu device: the default model's greedy tokens are the reference's wherever its margin is clear",
+          "[gpu][model]") {
+  cpu_backend device(default_model(), device_options(0, 8));
+  std::size_t steps = 0, clear = 0;
+  for (const json& run : reference()["generations"]) {
+    auto tokens = run["prompt_ids"].get<std::vector<token_id>>();
+    const std::size_t prompt = tokens.size();
+    for (const json& token : run["tokens"]) tokens.push_back(token.get<token_id>());
+    logit_record record(device);
+    score_all(device, record, tokens);
+    const json& margins = run["margins"];
+    for (std::size_t i = 0; i < margins.size(); ++i, ++steps) {
+      if (margins[i].get<double>() < 0.35) continue;
+      ++clear;
+      const auto& logits = record.at(0, static_cast<std::uint32_t>(prompt - 1 + i));
+      const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+      const token_id expected = i < run["tokens"].size() ? run["tokens"][i].get<token_id>() : 2;
+      INFO(run["prompt"].get<std::string>() << ", step " << i << ", margin " << margins[i]);
+      CHECK(best == expected);
+    }
+  }
+  CHECK(steps == 981);
+  CHECK(clear == 829);
+}
+
+TEST_CASE("cpu device: the default model's distribution stays within the bounds on both texts", "[gpu][model]") {
+  for (const kernel_table* kernels : supported_kernels()) {
+    cpu_backend device(default_model(), device_options(0, 32, kernels->isa));
+    for (const json& text : reference()["text_scores"]) {
+      const double kl = mean_divergence(device, text);
+      const double bound = text["name"] == "GPL-2" ? 0.004 : 0.012;
+      WARN(kernels->isa << ", " << text["name"].get<std::string>() << ": mean KL " << kl);
+      CHECK(kl <= bound);
+      CHECK(kl > 0.0);
+    }
+    if (std::string(kernels->isa) == "avx2") break;  // portable: covered at small sizes, too slow here
+  }
+}

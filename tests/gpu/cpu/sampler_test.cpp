@@ -1,0 +1,194 @@
+#include "gpu/cpu/sampler.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::gpu;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+struct question {
+  std::vector<float> logits;
+  sequence_slice slice;
+  token_id target = -1;
+
+  row_answer ask(std::uint32_t position = 1) const {
+    sampler s(select_kernels("auto"));
+    std::vector<float> row = logits;
+    return s.answer({row.data(), static_cast<std::uint32_t>(row.size()), &slice, target, true, position});
+  }
+  std::optional<token_id> token(std::uint32_t position = 1) const {
+    const auto answer = ask(position);
+    if (!answer.sampled) return std::nullopt;
+    return answer.sampled->token;
+  }
+  /// Counts of each token over many positions.
+  std::vector<int> counts(int draws) const {
+    std::vector<int> out(logits.size(), 0);
+    for (int i = 0; i < draws; ++i) ++out[static_cast<std::size_t>(*token(static_cast<std::uint32_t>(i)))];
+    return out;
+  }
+  std::set<token_id> seen(int draws) const {
+    std::set<token_id> out;
+    for (int i = 0; i < draws; ++i) out.insert(*token(static_cast<std::uint32_t>(i)));
+    return out;
+  }
+};
+
+/// log of the probabilities given, in a shuffled but fixed order of ids.
+question with_probabilities(const std::vector<double>& p) {
+  question q;
+  for (const double x : p) q.logits.push_back(static_cast<float>(std::log(x)));
+  q.slice.sampling.seed = 77;
+  return q;
+}
+
+}  // namespace
+
+TEST_CASE("sampler: draws follow the distribution", "[gpu]") {
+  const std::vector<double> p{0.05, 0.3, 0.02, 0.2, 0.1, 0.08, 0.15, 0.1};
+  question q = with_probabilities(p);
+  SECTION("plain") {}
+  SECTION("through the candidate path") { q.slice.sampling.top_k = 8; }
+  constexpr int draws = 20000;
+  const auto counts = q.counts(draws);
+  double chi = 0.0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    chi += std::pow(counts[i] - draws * p[i], 2) / (draws * p[i]);
+  }
+  CHECK(chi < 24.3);  // 7 degrees of freedom, one in a thousand; the seed is fixed
+}
+
+TEST_CASE("sampler: temperature sharpens and flattens as p^(1/T)", "[gpu]") {
+  question q = with_probabilities({0.6, 0.3, 0.1});
+  q.slice.sampling.temperature = 0.5f;  // 0.36 : 0.09 : 0.01
+  constexpr int draws = 20000;
+  const auto counts = q.counts(draws);
+  const double expected[] = {0.36 / 0.46, 0.09 / 0.46, 0.01 / 0.46};
+  double chi = 0.0;
+  for (int i = 0; i < 3; ++i) chi += std::pow(counts[i] - draws * expected[i], 2) / (draws * expected[i]);
+  CHECK(chi < 13.8);
+}
+
+TEST_CASE("sampler: greedy takes the likeliest, the lower id on a tie", "[gpu]") {
+  question q;
+  q.logits = std::vector<float>(100, 1.0f);
+  q.logits[37] = q.logits[80] = 5.0f;
+  q.slice.sampling.temperature = 0.0f;
+  CHECK(q.token() == 37);
+  q.slice.suppressed = {37};
+  CHECK(q.token() == 80);
+}
+
+TEST_CASE("sampler: top-k keeps k tokens, ties by lower id; 0 and -1 turn it off", "[gpu]") {
+  question q = with_probabilities({0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1});
+  q.slice.sampling.top_k = 4;
+  CHECK(q.seen(600) == std::set<token_id>{0, 1, 3, 5});
+  q.slice.sampling.top_k = 1;
+  CHECK(q.seen(50) == std::set<token_id>{1});
+  for (const int off : {0, -1, 7, 1000}) {
+    q.slice.sampling.top_k = off;
+    CHECK(q.seen(600).size() == 7);
+  }
+}
+
+TEST_CASE("sampler: top-p keeps the shortest prefix that holds the mass; 0 is the top token alone", "[gpu]") {
+  question q = with_probabilities({0.1, 0.4, 0.2, 0.25, 0.05});
+  q.slice.sampling.top_p = 0.6f;
+  CHECK(q.seen(500) == std::set<token_id>{1, 3});
+  q.slice.sampling.top_p = 0.9f;
+  CHECK(q.seen(800) == std::set<token_id>{1, 2, 3, 0});
+  q.slice.sampling.top_p = 0.0f;
+  CHECK(q.seen(50) == std::set<token_id>{1});
+}
+
+TEST_CASE("sampler: top-p works on what top-k left", "[gpu]") {
+  question q = with_probabilities({0.3, 0.3, 0.2, 0.2});
+  q.slice.sampling.top_k = 2;
+  q.slice.sampling.top_p = 0.55f;  // of 0.6: the first holds half, both are needed
+  CHECK(q.seen(300) == std::set<token_id>{0, 1});
+  q.slice.sampling.top_p = 0.45f;
+  CHECK(q.seen(300) == std::set<token_id>{0});
+}
+
+TEST_CASE("sampler: min-p keeps tokens by their ratio to the likeliest", "[gpu]") {
+  question q = with_probabilities({0.5, 0.26, 0.14, 0.1});
+  q.slice.sampling.min_p = 0.25f;
+  CHECK(q.seen(500) == std::set<token_id>{0, 1, 2});
+  q.slice.sampling.min_p = 1.0f;
+  CHECK(q.seen(50) == std::set<token_id>{0});
+}
+
+TEST_CASE("sampler: top-p over a large flat vocabulary keeps its share", "[gpu]") {
+  question q;
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 49152; ++i) q.logits.push_back(static_cast<float>(random() % 1000) * 1e-3f);
+  q.slice.sampling.top_p = 0.5f;
+  std::vector<float> sorted = q.logits;
+  std::sort(sorted.rbegin(), sorted.rend());
+  double total = 0.0, mass = 0.0;
+  for (const float x : sorted) total += std::exp(x);
+  std::size_t kept = 0;
+  while (mass < 0.5 * total) mass += std::exp(sorted[kept++]);
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    const token_id token = *q.token(i);
+    REQUIRE(q.logits[static_cast<std::size_t>(token)] >= sorted[kept - 1]);
+  }
+}
+
+TEST_CASE("sampler: NaN, or nothing but -inf, is bad logits and samples nothing", "[gpu]") {
+  question q = with_probabilities({0.5, 0.5});
+  q.logits.resize(50, -infinity);
+  CHECK_FALSE(q.ask().bad_logits);
+  q.logits[33] = std::nanf("");
+  CHECK(q.ask().bad_logits);
+  CHECK_FALSE(q.ask().sampled);
+  q.logits.assign(50, -infinity);
+  CHECK(q.ask().bad_logits);
+  q.logits.assign(50, 1.0f);
+  for (token_id i = 0; i < 50; ++i) q.slice.suppressed.push_back(i);
+  CHECK(q.ask().bad_logits);
+  q.slice.suppressed.pop_back();
+  CHECK(q.token() == 49);
+}
+
+TEST_CASE("sampler: log-probabilities are of the raw distribution, lists sorted with ties by lower id", "[gpu]") {
+  question q = with_probabilities({0.1, 0.3, 0.1, 0.3, 0.2});
+  q.slice.sampling.temperature = 0.0f;
+  q.slice.suppressed = {1};
+  q.slice.top_logprobs = 4;
+  q.target = 4;
+  const row_answer answer = q.ask();
+  REQUIRE(answer.sampled);
+  CHECK(answer.sampled->token == 3);
+  CHECK(answer.sampled->logprob == Approx(std::log(0.3)));
+  REQUIRE(answer.sampled->top.size() == 4);
+  const token_id order[] = {1, 3, 4, 0};
+  for (int i = 0; i < 4; ++i) CHECK(answer.sampled->top[static_cast<std::size_t>(i)].first == order[i]);
+  CHECK(answer.sampled->top[0].second == Approx(std::log(0.3)));
+  REQUIRE(answer.score);
+  CHECK(answer.score->token == 4);
+  CHECK(answer.score->logprob == Approx(std::log(0.2)));
+}
+
+TEST_CASE("sampler: the random number is a function of seed and position alone, and uniform", "[gpu]") {
+  CHECK(uniform_at(1, 2) == uniform_at(1, 2));
+  CHECK(uniform_at(1, 2) != uniform_at(1, 3));
+  CHECK(uniform_at(1, 2) != uniform_at(2, 2));
+  std::vector<int> bins(16, 0);
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    for (std::uint64_t position = 0; position < 160; ++position) {
+      ++bins[static_cast<std::size_t>(uniform_at(seed, position) * 16)];
+    }
+  }
+  double chi = 0.0;
+  for (const int n : bins) chi += (n - 1000.0) * (n - 1000.0) / 1000.0;
+  CHECK(chi < 37.7);  // 15 degrees of freedom, one in a thousand
+}

@@ -1,0 +1,70 @@
+// A client on a plain Asio socket: sends what a test writes, reads with a time limit, leaves in every way a client
+// can, and speaks just enough WebSocket. Throws when five seconds pass without an answer.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/server.hpp"
+#include "tests/net/fake_engine.hpp"
+
+namespace troupe::net::test {
+
+struct reply {
+  int status = 0;
+  std::string head, body;
+  std::string header(const std::string& name) const;   ///< empty when absent
+};
+
+struct ws_frame {
+  int opcode = 0;              ///< 1 text, 8 close, 9 ping, 10 pong
+  std::string payload;
+  int close_code() const;
+};
+
+class test_client {
+ public:
+  explicit test_client(std::uint16_t port, int receive_buffer = 0);
+
+  void send(const std::string& bytes);
+  /// A whole reply, by Content-Length or chunks, or up to the end of the connection.
+  reply read_reply(bool is_head = false);
+  /// Reads until `text` has been seen; answers everything read so far and not consumed.
+  std::string read_until(const std::string& text);
+  bool closed_by_peer();       ///< reads on to the end; false when five seconds pass
+
+  void close();                ///< FIN
+  void reset();                ///< RST
+  void half_close();
+
+  reply upgrade(const std::string& more_headers = "");
+  void send_ws(const std::string& payload, int opcode = 1);
+  ws_frame read_ws();
+
+ private:
+  bool fill();                 ///< false at the end of the connection
+  boost::asio::io_context io_;
+  boost::asio::ip::tcp::socket socket_{io_};
+  std::string in_;
+};
+
+std::string post(const std::string& path, const std::string& json, const std::string& more_headers = "");
+std::string get(const std::string& path, const std::string& more_headers = "", const std::string& method = "GET");
+/// The JSON of each `data:` line, in order.
+std::vector<std::string> sse_data(const std::string& body);
+bool contains(const std::string& text, const std::string& part);
+
+/// Engine, metrics and a started server on a free port.
+struct running_server {
+  explicit running_server(runtime_config config = {});
+  ~running_server() { server_under_test.stop(); }
+  fake_engine engine;
+  metrics counters;
+  server server_under_test;
+  std::uint16_t port = 0;
+};
+
+}  // namespace troupe::net::test

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""The house rules that a machine can check: who may include whom, what pure files must not see, file lengths,
+folder READMEs, leftovers. Prints one line per violation; exit code 1 when there is one.
+
+    tools/tidy.py              checks this checkout (tracked and new files, not ignored ones)
+    tools/tidy.py --self-test  plants one violation of each rule in a copy and expects it to be found
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = {".hpp", ".cpp"}
+TEXT = SOURCE | {".md", ".txt", ".py", ".cmake", ".json", ".toml", ".ini", ""}
+MAX_LINES, MAX_KERNEL_LINES = 400, 600
+# path -> why it may be longer
+LONGER = {}
+
+# Longest matching prefix says where a file belongs and what of ours it may include.
+LAYERS = {
+    "config/": ("config/",),
+    "actors/core/": ("config/", "actors/core/"),
+    "actors/protocol/": ("config/", "actors/core/", "actors/protocol/"),
+    "actors/": ("config/", "actors/", "gpu/"),
+    "gpu/": ("config/", "gpu/"),
+    "net/": ("config/", "actors/core/", "net/"),
+}
+OURS = ("actors/", "gpu/", "net/", "config/", "tests/", "examples/", "tools/")
+CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/\w+_actor\.[hc]pp$|actors/runtime\w*\.[hc]pp$|actors/fail_stop\.[hc]pp$|"
+                         r"tests/actors/|tests/support/|examples/)")
+BOOST_ALLOWED = re.compile(r"^(net/|tests/net/)")
+PURE = re.compile(r"^actors/core/")
+IMPURE_HEADERS = {"thread", "chrono", "iostream", "mutex", "shared_mutex", "atomic", "condition_variable", "future",
+                  "ctime", "time.h", "random", "spdlog/spdlog.h", "config/log.hpp", "unistd.h", "pthread.h"}
+IMPURE_CALLS = re.compile(r"\b(std::chrono|steady_clock|system_clock|std::this_thread|std::cout|std::cerr|printf|log_event)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
+MACHINE_PATH = re.compile(r"(?<![\w./$}~*-])/(work|root|home)/\w|(?<![\w./$}~*-])/tmp/\w")
+LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX)\b")
+README_FOLDERS = ("actors", "gpu", "net", "config", "tests", "examples", "tools", "tests/e2e")
+
+
+def tracked(root):
+    """Files of the checkout that git would not ignore, as text paths."""
+    listing = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                             capture_output=True, check=True).stdout.decode()
+    return sorted({name for name in listing.split("\0") if name and (root / name).is_file()})
+
+
+def include_violations(name, text):
+    layer = max((prefix for prefix in LAYERS if name.startswith(prefix)), key=len, default=None)
+    for quote, header in INCLUDE.findall(text):
+        if quote == '"' and not header.startswith(OURS):
+            yield f'includes "{header}": our include paths start at the root'
+        if layer and header.startswith(OURS) and not header.startswith(LAYERS[layer]):
+            yield f'includes "{header}": {layer} may include only {", ".join(LAYERS[layer])}'
+        if header == "caf/all.hpp":
+            yield "includes caf/all.hpp: include the narrow headers"
+        elif header.startswith("caf/") and not CAF_ALLOWED.match(name):
+            yield f"includes <{header}>: CAF belongs to protocol, the actor shells and the runtime"
+        if header.startswith("boost/") and not BOOST_ALLOWED.match(name):
+            yield f"includes <{header}>: Boost belongs to net"
+        if PURE.match(name) and header in IMPURE_HEADERS:
+            yield f"includes <{header}>: pure files know no clock, thread, log or randomness of their own"
+
+
+def file_violations(name, text):
+    suffix = pathlib.PurePosixPath(name).suffix
+    if suffix in SOURCE:
+        yield from include_violations(name, text)
+        code = re.sub(r"//[^\n]*", "", text)
+        if PURE.match(name) and (call := IMPURE_CALLS.search(code)):
+            yield f"uses {call[0]}: pure files know no clock, thread or log"
+        if suffix == ".hpp" and "#pragma once" not in text:
+            yield "header without #pragma once"
+    if suffix in SOURCE | {".py"}:
+        lines, limit = text.count("\n"), MAX_KERNEL_LINES if name.startswith("gpu/cpu/") else MAX_LINES
+        if lines > limit and name not in LONGER:
+            yield f"{lines} lines, limit {limit}"
+    if name != "tools/tidy.py" and suffix in TEXT:
+        if leftover := LEFTOVER.search(text):
+            yield f"leftover {leftover[0]}"
+        if not name.startswith(("tests/", "tools/")) and (path := MACHINE_PATH.search(text)):
+            yield f"names a path of one machine: {path[0]}"
+        elif re.search(r"(?<![\w./$}~*-])/work/\w", text):
+            yield "names a path of one machine: /work"
+
+
+def violations(root):
+    found = []
+    for folder in README_FOLDERS:
+        if not (root / folder / "README.md").is_file():
+            found.append(f"{folder}: no README.md, the folder's contract")
+    for name in tracked(root):
+        try:
+            text = (root / name).read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{name}: {what}" for what in file_violations(name, text)]
+    return found
+
+
+PLANTED = {
+    "config/planted.hpp": '#pragma once\n#include "gpu/backend.hpp"\n',
+    "actors/core/planted_caf.hpp": "#pragma once\n#include <caf/actor.hpp>\n",
+    "actors/core/planted_clock.hpp": "#pragma once\n#include <chrono>\n",
+    "actors/core/planted_call.cpp": "auto t = std::chrono::steady_clock::now();\n",
+    "actors/protocol/planted.hpp": '#pragma once\n#include "gpu/backend.hpp"\n',
+    "actors/planted_actor.cpp": "#include <caf/all.hpp>\n",
+    "actors/planted_net_actor.cpp": '#include "net/server.hpp"\n',
+    "gpu/planted.cpp": '#include "actors/core/ids.hpp"\n',
+    "gpu/planted_boost.cpp": "#include <boost/asio.hpp>\n",
+    "net/planted.cpp": '#include "actors/protocol/session.hpp"\n',
+    "net/planted_gpu.cpp": '#include "gpu/backend.hpp"\n',
+    "net/planted_local.cpp": '#include "server.hpp"\n',
+    "net/planted_once.hpp": "struct planted {};\n",
+    "net/planted_long.cpp": "int planted();\n" * (MAX_LINES + 1),
+    "gpu/cpu/planted_long.cpp": "int planted();\n" * (MAX_KERNEL_LINES + 1),
+    "config/planted_note.cpp": "// TO" + "DO: later\n",
+    "config/planted_path.cpp": 'const char* planted = "/ro' + 'ot/model";\n',
+}
+
+
+def self_test(root):
+    """Every planted file is reported, and an equal file without its violation is not."""
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder)
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        for name in README_FOLDERS:
+            (copy / name).mkdir(parents=True, exist_ok=True)
+            (copy / name / "README.md").write_text("# planted\n")
+        (copy / "net/clean.cpp").write_text('#include <boost/asio.hpp>\n#include "actors/core/ids.hpp"\n')
+        (copy / "actors/clean_actor.cpp").write_text('#include <caf/actor.hpp>\n#include "gpu/backend.hpp"\n')
+        if clean := violations(copy):
+            failures.append(f"clean files are reported: {clean}")
+        for name, text in PLANTED.items():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_text(text)
+            if not any(line.startswith(name + ":") for line in violations(copy)):
+                failures.append(f"{name}: the planted violation was not found")
+            (copy / name).unlink()
+        shutil.rmtree(copy / "net")
+        if not any(line.startswith("net: no README") for line in violations(copy)):
+            failures.append("a folder without README.md was not found")
+    return failures
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[1]
+    if sys.argv[1:] == ["--self-test"]:
+        found, what = self_test(root), f"self-test of {len(PLANTED) + 1} planted violations"
+    elif not sys.argv[1:]:
+        found, what = violations(root), f"{len(tracked(root))} files"
+    else:
+        print(__doc__, file=sys.stderr)
+        return 2
+    for line in found:
+        print(line)
+    print(f"tidy: {what}: {'clean' if not found else f'{len(found)} violations'}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
