@@ -2,15 +2,9 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
-#include <array>
-#include <optional>
 
-#include "net/generation_reply.hpp"
-#include "net/http_parser.hpp"
-#include "net/outbound.hpp"
 #include "net/auth.hpp"
 #include "net/random_id.hpp"
 #include "net/ws_session.hpp"
@@ -22,7 +16,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using error_code = boost::system::error_code;
 using clock = std::chrono::steady_clock;
-using time_point = clock::time_point;
 
 constexpr std::uint64_t header_bytes_max = 32 * 1024;
 constexpr std::size_t linger_bytes_max = 64 * 1024 * 1024;   ///< read and dropped after an early error
@@ -31,69 +24,11 @@ constexpr std::size_t frames_factor = 4;                     ///< JSON is larger
 
 clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
 
-class http_session final : public connection, public reply_port, public std::enable_shared_from_this<http_session> {
- public:
-  http_session(std::shared_ptr<server_state> state, tcp::socket socket)
-      : state_{std::move(state)}, config_{state_->routes.config}, socket_{std::move(socket)},
-        timer_{socket_.get_executor()}, out_{config_.max_outbound_bytes * frames_factor} {}
+}  // namespace
 
-  void start();
-  void refuse();
-
-  asio::any_io_executor executor() override { return socket_.get_executor(); }
-  void on_event(std::uint64_t exchange, std::size_t choice, generation_event) override;
-  void drain() override;
-  void abort() override;
-
-  void send_whole(http_reply) override;
-  void send_stream_head(header_list) override;
-  void send_chunk(std::string, std::size_t credit) override;
-  void send_stream_end() override;
-
- private:
-  /// idle: between requests; reading: part of one is here; replying: until its last byte has left; lingering: the
-  /// last reply has left, what still comes is dropped; closed.
-  enum class phase : std::uint8_t { idle, reading, replying, lingering, closed };
-
-  void read();
-  void on_read(const error_code&, std::size_t bytes);
-  void on_eof();
-  void parse();
-  void handle(http_request);
-  void hand_over();
-  void write();
-  void write_rest();
-  void on_write(const error_code&, std::size_t bytes);
-  void reply_complete();
-  void linger();
-  void finish(core::end_reason);
-  void close_socket();
-  void arm_timer();
-  void on_timer();
-  header_list common_headers(const std::string& content_type);
-
-  std::shared_ptr<server_state> state_;
-  const runtime_config& config_;
-  tcp::socket socket_;
-  asio::steady_timer timer_;
-  time_point armed_for_ = time_point::max();
-  time_point read_deadline_ = time_point::max(), write_deadline_ = time_point::max(),
-             comment_at_ = time_point::max();
-
-  phase phase_ = phase::idle;
-  std::array<char, 16 * 1024> chunk_{};
-  std::string in_;                         ///< received, not yet parsed
-  std::optional<http_parser> parser_;
-  parse_state parsed_ = parse_state::head;
-  http_request request_;                   ///< the one being answered, without its body
-  std::string request_id_;
-  const char* route_ = "other";
-  outbound out_;
-  std::unique_ptr<generation_reply> reply_;
-  std::uint64_t next_exchange_ = 1;
-  std::size_t lingered_bytes_ = 0;
-  bool eof_ = false, close_after_ = false, chunked_ = false, message_ended_ = false;
-};
+http_session::http_session(std::shared_ptr<server_state> state, tcp::socket socket)
+    : state_{std::move(state)}, config_{state_->routes.config}, socket_{std::move(socket)},
+      timer_{socket_.get_executor()}, out_{config_.max_outbound_bytes * frames_factor} {}
 
 void http_session::start() {
   state_->add(shared_from_this());
@@ -208,7 +143,8 @@ void http_session::hand_over() {
   phase_ = phase::closed;
   timer_.cancel();
   --state_->busy;
-  start_ws_session(state_, std::move(socket_), request_);
+  state_->routes.counters.on_http_request(route_, request_.method, 101);
+  start_ws_session(state_, std::move(socket_), request_, request_id_);
   state_->remove(this);
 }
 
@@ -402,16 +338,6 @@ void http_session::on_timer() {
     if (out_.empty() && reply_ && reply_->streaming()) send_chunk(sse_keep_alive, outbound::no_credit);
   }
   arm_timer();
-}
-
-}  // namespace
-
-void start_http_session(std::shared_ptr<server_state> state, tcp::socket socket) {
-  std::make_shared<http_session>(std::move(state), std::move(socket))->start();
-}
-
-void refuse_http_session(std::shared_ptr<server_state> state, tcp::socket socket) {
-  std::make_shared<http_session>(std::move(state), std::move(socket))->refuse();
 }
 
 }  // namespace troupe::net

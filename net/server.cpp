@@ -77,9 +77,9 @@ void server::impl::on_accept(const error_code& ec, tcp::socket socket) {
   }
   tune(socket, config());
   if (state->connections() >= config().max_connections) {
-    refuse_http_session(state, std::move(socket));
+    std::make_shared<http_session>(state, std::move(socket))->refuse();
   } else {
-    start_http_session(state, std::move(socket));
+    std::make_shared<http_session>(state, std::move(socket))->start();
   }
   accept();
 }

@@ -42,7 +42,7 @@ class ws_session final : public connection, public std::enable_shared_from_this<
       : state_{std::move(state)}, config_{state_->routes.config}, ws_{std::move(socket)},
         timer_{ws_.get_executor()} {}
 
-  void start(const http_request&);
+  void start(const http_request&, const std::string& request_id);
   asio::any_io_executor executor() override { return ws_.get_executor(); }
   void on_event(std::uint64_t exchange, std::size_t choice, generation_event) override;
   void drain() override;
@@ -67,6 +67,7 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   void close(websocket::close_code, const char* why);
   void close_when_quiet();
   void finish(core::end_reason);
+  void count_busy();   ///< a response runs, or its frames have not left
   void arm_timer();
   void on_timer();
 
@@ -84,11 +85,11 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   std::deque<api_request> queue_;
   std::unique_ptr<exchange> exchange_;     ///< the active response
   std::optional<responses_events> events_;
-  bool begun_ = false;
+  bool begun_ = false, counted_busy_ = false;
   std::uint64_t next_exchange_ = 1;
 };
 
-void ws_session::start(const http_request& request) {
+void ws_session::start(const http_request& request, const std::string& request_id) {
   state_->add(shared_from_this());
   ++state_->websockets;
   state_->routes.counters.on_websocket_open();
@@ -100,7 +101,6 @@ void ws_session::start(const http_request& request) {
   ws_.set_option(limits);
   ws_.read_message_max(config_.max_message_bytes);
   const bool select = offers_responses_protocol(request);
-  const std::string request_id{request.header("X-Request-Id").value_or(random_id("req_"))};
   ws_.set_option(websocket::stream_base::decorator([select, request_id](websocket::response_type& response) {
     response.set("X-Request-Id", request_id);
     if (select) response.set("Sec-WebSocket-Protocol", "responses");
@@ -174,14 +174,14 @@ void ws_session::run(api_request request) {
   meta.created = meta.unix_now();
   events_.emplace(request, std::move(meta));
   begun_ = false;
-  ++state_->busy;
+  count_busy();
   exchange_->start(std::move(request.choices), weak_from_this());
 }
 
 void ws_session::run_next() {
   exchange_.reset();
   events_.reset();
-  --state_->busy;
+  count_busy();
   if (queue_.empty()) return close_when_quiet();
   api_request next = std::move(queue_.front());
   queue_.pop_front();
@@ -226,6 +226,7 @@ void ws_session::send(std::string text, std::uint64_t credit) {
     return close(websocket::close_code::policy_error, "the answers are not read");
   out_bytes_ += text.size();
   out_.push_back({std::move(text), credit});
+  count_busy();
   write();
 }
 
@@ -246,6 +247,7 @@ void ws_session::on_write(const error_code& ec) {
   const std::uint64_t credit = out_.front().credit;
   out_bytes_ -= out_.front().text.size();
   out_.pop_front();
+  count_busy();
   if (exchange_ && credit == exchange_->serial()) exchange_->delivered(0);
   write();
   close_when_quiet();
@@ -258,7 +260,10 @@ void ws_session::close_when_quiet() {
 void ws_session::close(websocket::close_code code, const char* why) {
   if (closing_ || finished_) return;
   closing_ = true;
-  if (exchange_) exchange_->cancel_rest(core::end_reason::client_gone, state_->routes.engine.now());
+  queue_.clear();
+  const auto reason = code == websocket::close_code::policy_error ? core::end_reason::slow_reader
+                                                                  : core::end_reason::client_gone;
+  if (exchange_) exchange_->cancel_rest(reason, state_->routes.engine.now());
   ws_.async_close({code, why}, [self = shared_from_this()](const error_code&) {
     self->finish(core::end_reason::client_gone);
   });
@@ -284,8 +289,8 @@ void ws_session::finish(core::end_reason why) {
       state_->routes.counters.on_disconnect(transport::ws, exchange_->phase());
     exchange_->cancel_rest(why, seen_at);
     exchange_.reset();
-    --state_->busy;
   }
+  count_busy();
   queue_.clear();
   timer_.cancel();
   error_code ignored;
@@ -293,6 +298,13 @@ void ws_session::finish(core::end_reason why) {
   --state_->websockets;
   state_->routes.counters.on_websocket_closed();
   state_->remove(this);
+}
+
+void ws_session::count_busy() {
+  const bool busy = !finished_ && (exchange_ || !out_.empty());
+  if (busy == counted_busy_) return;
+  counted_busy_ = busy;
+  busy ? ++state_->busy : --state_->busy;
 }
 
 void ws_session::arm_timer() {
@@ -323,8 +335,9 @@ void ws_session::on_timer() {
 
 }  // namespace
 
-void start_ws_session(std::shared_ptr<server_state> state, asio::ip::tcp::socket socket, const http_request& request) {
-  std::make_shared<ws_session>(std::move(state), std::move(socket))->start(request);
+void start_ws_session(std::shared_ptr<server_state> state, asio::ip::tcp::socket socket, const http_request& request,
+                      const std::string& request_id) {
+  std::make_shared<ws_session>(std::move(state), std::move(socket))->start(request, request_id);
 }
 
 }  // namespace troupe::net

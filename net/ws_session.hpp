@@ -10,6 +10,7 @@
 namespace troupe::net {
 
 /// Takes the socket after a handshake request that the routes let through.
-void start_ws_session(std::shared_ptr<server_state>, boost::asio::ip::tcp::socket, const http_request&);
+void start_ws_session(std::shared_ptr<server_state>, boost::asio::ip::tcp::socket, const http_request&,
+                      const std::string& request_id);
 
 }  // namespace troupe::net

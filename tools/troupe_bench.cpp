@@ -1,5 +1,6 @@
-// troupe-bench engine MODEL: how fast the device alone is, without actors and network. Prints prefill tokens/s for
-// 512 tokens and decode tokens/s at 1, 8, 16 and 32 sequences, each the median of three runs.
+// troupe-bench engine MODEL: how fast the device alone is, without actors and network. Prints
+// prefill tokens/s for 512 tokens and decode tokens/s at 1, 8, 16 and 32 sequences, each the median
+// of three runs.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +56,8 @@ class engine_bench {
     const auto begin = steady::now();
     for (std::uint32_t i = 0; i < decode_steps; ++i) {
       step_batch batch;
-      for (std::uint32_t s = 0; s < streams; ++s) batch.slices.push_back(slice(s, decode_prompt + i, 1));
+      for (std::uint32_t s = 0; s < streams; ++s)
+        batch.slices.push_back(slice(s, decode_prompt + i, 1));
       run(batch);
     }
     return streams * decode_steps / seconds_since(begin);
@@ -76,7 +78,8 @@ class engine_bench {
     s.key = stream;
     s.start = start;
     for (std::uint32_t i = 0; i < count; ++i) {
-      s.tokens.push_back(static_cast<token_id>((stream * 7919 + (start + i) * 104729 + 1000) % vocab_));
+      s.tokens.push_back(
+          static_cast<token_id>((stream * 7919 + (start + i) * 104729 + 1000) % vocab_));
     }
     const std::uint32_t first = stream * blocks_per_stream(size);
     for (std::uint32_t b = 0; b * size < start + count; ++b) s.blocks.push_back(first + b);
@@ -97,9 +100,10 @@ class engine_bench {
 void report(const device_info& info, double load_s, double prefill,
             const std::vector<decode_rate>& rates, bool json) {
   if (json) {
-    fmt::print("{{\"machine\":\"{}\",\"isa\":\"{}\",\"threads\":{},\"load_s\":{:.3f},"
-               "\"weight_bytes\":{},\"prefill_512_tokens_per_s\":{:.1f},\"decode_tokens_per_s\":{{",
-               machine_name(), info.isa, info.threads, load_s, info.weight_bytes, prefill);
+    fmt::print(
+        "{{\"machine\":\"{}\",\"isa\":\"{}\",\"threads\":{},\"load_s\":{:.3f},"
+        "\"weight_bytes\":{},\"prefill_512_tokens_per_s\":{:.1f},\"decode_tokens_per_s\":{{",
+        machine_name(), info.isa, info.threads, load_s, info.weight_bytes, prefill);
     for (const decode_rate& r : rates) {
       fmt::print("{}\"{}\":{:.1f}", &r == rates.data() ? "" : ",", r.streams, r.tokens_per_s);
     }

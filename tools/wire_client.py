@@ -219,48 +219,35 @@ class WebSocket(Connection):
                 yield json.loads(data)
 
 
-SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Metrics:
-    """One scrape of a Prometheus text page."""
+    """One scrape of a Prometheus text page. Parses a family only when it is asked for: polling must stay cheap."""
 
     def __init__(self, text):
-        self.samples = []
-        for line in text.splitlines():
-            match = SAMPLE.match(line)
-            if match:
-                labels = dict(LABEL.findall(match[2] or ""))
-                self.samples.append((match[1], labels, float(match[3])))
+        self.text = text
+
+    def samples(self, name):
+        """(labels, value) of every sample of that name."""
+        for match in re.finditer(rf"^{re.escape(name)}(?:\{{(.*)\}})? (\S+)$", self.text, re.M):
+            yield dict(LABEL.findall(match[1] or "")), float(match[2])
 
     def total(self, name, **labels):
         """Sum of the samples of that name that carry these labels; 0 when there is none."""
-        return sum(value for sample, have, value in self.samples
-                   if sample == name and all(have.get(k) == v for k, v in labels.items()))
+        return sum(value for have, value in self.samples(name)
+                   if all(have.get(k) == v for k, v in labels.items()))
 
     def has(self, name):
-        return any(sample == name for sample, _, _ in self.samples)
+        return any(True for _ in self.samples(name))
 
     def buckets(self, name):
         """Cumulative histogram: [(upper bound, count)], ascending."""
         sums = {}
-        for sample, labels, value in self.samples:
-            if sample == name + "_bucket":
-                bound = float(labels["le"])
-                sums[bound] = sums.get(bound, 0.0) + value
+        for labels, value in self.samples(name + "_bucket"):
+            bound = float(labels["le"])
+            sums[bound] = sums.get(bound, 0.0) + value
         return sorted(sums.items())
-
-
-def bucket_quantile(before, after, name, share):
-    """Upper bound of the bucket that holds this share of what was observed between two scrapes, and the count."""
-    earlier = dict(before.buckets(name))
-    grown = [(bound, count - earlier.get(bound, 0.0)) for bound, count in after.buckets(name)]
-    count = grown[-1][1] if grown else 0
-    for bound, cumulative in grown:
-        if count and cumulative >= share * count:
-            return bound, int(count)
-    return float("nan"), int(count)
 
 
 class Scraper:
@@ -283,7 +270,7 @@ class Scraper:
                 if attempt == 2:
                     raise
 
-    def wait_for(self, condition, timeout_s, interval_s=0.002):
+    def wait_for(self, condition, timeout_s, interval_s=0.01):
         """Scrapes until the condition holds; returns that scrape, or None when the time is over."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -16,7 +16,9 @@ template <class... Fs>
 overloaded(Fs...) -> overloaded<Fs...>;
 
 template <class State>
-constexpr bool holds_blocks = requires(const State& s) { s.held; };
+constexpr bool holds_blocks = requires(const State& s) {
+  s.held;
+};
 
 time_us deadline(std::uint64_t own_ms, std::uint64_t default_ms, time_us now) {
   const auto ms = own_ms > 0 ? own_ms : default_ms;
@@ -48,7 +50,8 @@ request make_request(const submit& m, rank order, const scheduler_limits& limits
   std::sort(r.stop_token_ids.begin(), r.stop_token_ids.end());
   r.ignore_eos = m.ignore_eos;
   r.top_logprobs = m.top_logprobs;
-  r.scored = m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
+  r.scored =
+      m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
   r.submitted_at = now;
   r.queue_by = deadline(m.deadlines.queue, limits.deadlines.queue, now);
   r.first_token_by = deadline(m.deadlines.first_token, limits.deadlines.first_token, now);
@@ -76,7 +79,9 @@ const holding* request::held() const {
       state);
 }
 
-holding* request::held() { return const_cast<holding*>(std::as_const(*this).held()); }
+holding* request::held() {
+  return const_cast<holding*>(std::as_const(*this).held());
+}
 
 std::optional<lease_id> request::lease() const {
   if (const auto* h = held()) return h->lease;
@@ -103,11 +108,15 @@ request_state state_of(const request& r) {
 life_phase request::phase() const {
   switch (state_of(*this)) {
     case request_state::prefilling:
-    case request_state::prefilling_in_flight: return life_phase::prefill;
+    case request_state::prefilling_in_flight:
+      return life_phase::prefill;
     case request_state::decoding:
-    case request_state::decoding_in_flight: return life_phase::decode;
-    case request_state::retiring: return std::get<life::retiring>(state).phase;
-    default: return life_phase::queued;
+    case request_state::decoding_in_flight:
+      return life_phase::decode;
+    case request_state::retiring:
+      return std::get<life::retiring>(state).phase;
+    default:
+      return life_phase::queued;
   }
 }
 
@@ -142,13 +151,24 @@ time_us request::next_deadline() const {
 void request::add_to(state_hash& h) const {
   h.add(id).add(order.priority).add(order.arrival).add(state.index());
   if (const auto* x = held()) add_holding(h, *x);
-  if (const auto* x = std::get_if<life::awaiting_grant>(&state)) h.add(x->lease).add(x->asked).add(x->alone);
+  if (const auto* x = std::get_if<life::awaiting_grant>(&state))
+    h.add(x->lease).add(x->asked).add(x->alone);
   if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
   if (const auto* x = std::get_if<life::retiring>(&state))
     h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->end.message).add(x->phase);
-  h.add(tokens).add(prompt_tokens).add(max_tokens).add(min_tokens).add(stop_token_ids).add(ignore_eos);
+  h.add(tokens)
+      .add(prompt_tokens)
+      .add(max_tokens)
+      .add(min_tokens)
+      .add(stop_token_ids)
+      .add(ignore_eos);
   h.add(sampling.temperature).add(sampling.top_p).add(sampling.min_p);
-  h.add(sampling.top_k).add(sampling.seed).add(top_logprobs).add(scored).add(epoch).add(preemptions);
+  h.add(sampling.top_k)
+      .add(sampling.seed)
+      .add(top_logprobs)
+      .add(scored)
+      .add(epoch)
+      .add(preemptions);
   h.add(queue_by).add(first_token_by).add(total_by).add(submitted_at);
   h.add(granted_at).add(planned_at).add(first_token_at).add(last_token_at);
 }

@@ -1,5 +1,6 @@
-// The life of one request as the scheduler sees it: one struct per state, holding what that state holds, beside the
-// data every state shares. Owned by scheduler_machine; ids only, copyable and comparable. Decides nothing.
+// The life of one request as the scheduler sees it: one struct per state, holding what that state
+// holds, beside the data every state shares. Owned by scheduler_machine; ids only, copyable and
+// comparable. Decides nothing.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -26,7 +27,8 @@ struct rank {
   constexpr auto operator<=>(const rank&) const = default;
 };
 
-/// What a resident request holds: its lease, the blocks seen so far, and how many tokens are in them.
+/// What a resident request holds: its lease, the blocks seen so far, and how many tokens are in
+/// them.
 struct holding {
   enum class growth : std::uint8_t { none, asked, denied };
   lease_id lease;
@@ -75,7 +77,8 @@ struct decoding_in_flight {
 struct awaiting_recompute {
   bool operator==(const awaiting_recompute&) const = default;
 };
-/// Ended, but the step in flight still reads its blocks: nothing is left to do with them but give them back.
+/// Ended, but the step in flight still reads its blocks: nothing is left to do with them but give
+/// them back.
 struct retiring {
   lease_id lease;
   verdict end;
@@ -85,8 +88,8 @@ struct retiring {
 }  // namespace life
 
 using life_state = std::variant<life::queued, life::awaiting_grant, life::prefilling,
-                                life::prefilling_in_flight, life::decoding, life::decoding_in_flight,
-                                life::awaiting_recompute, life::retiring>;
+                                life::prefilling_in_flight, life::decoding,
+                                life::decoding_in_flight, life::awaiting_recompute, life::retiring>;
 
 struct request {
   request_id id;
@@ -101,7 +104,8 @@ struct request {
   std::vector<token_id> stop_token_ids;  ///< sorted
   bool ignore_eos = false;
   std::int32_t top_logprobs = -1;
-  std::uint32_t scored = 0;  ///< prompt tokens whose score is out; prompt_tokens when none is wanted
+  std::uint32_t scored =
+      0;  ///< prompt tokens whose score is out; prompt_tokens when none is wanted
 
   std::uint32_t epoch = 0;  ///< leases asked for so far
   std::uint32_t preemptions = 0;
@@ -113,7 +117,8 @@ struct request {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(tokens.size()); }
   std::uint32_t completion() const { return size() - prompt_tokens; }
-  /// Tokens that need a place in the cache when it runs to its limit: the last sampled one never does.
+  /// Tokens that need a place in the cache when it runs to its limit: the last sampled one never
+  /// does.
   std::uint32_t cached_at_most() const;
   bool in_flight() const;
   /// Null in states that hold no blocks of use.
@@ -132,7 +137,8 @@ struct request {
 
 request_state state_of(const request&);
 
-/// A fresh record in state queued. `limits` gives the defaults and the room; the submit was found acceptable.
+/// A fresh record in state queued. `limits` gives the defaults and the room; the submit was found
+/// acceptable.
 request make_request(const submit&, rank, const scheduler_limits&, time_us now);
 
 }  // namespace troupe::core

@@ -7,7 +7,8 @@ namespace troupe::core {
 
 namespace {
 
-/// Growth is asked for this many tokens ahead, so that decode seldom waits for the allocator's answer.
+/// Growth is asked for this many tokens ahead, so that decode seldom waits for the allocator's
+/// answer.
 constexpr std::uint32_t look_ahead_tokens = 16;
 
 std::uint32_t blocks_for(std::uint32_t tokens, std::uint32_t block_size) {
@@ -17,24 +18,29 @@ std::uint32_t blocks_for(std::uint32_t tokens, std::uint32_t block_size) {
 }  // namespace
 
 std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
-  const auto no = [&](refusal why, std::string text) { return refused{m.request, why, std::move(text)}; };
+  const auto no = [&](refusal why, std::string text) {
+    return refused{m.request, why, std::move(text)};
+  };
   if (draining_) return no(refusal::draining, "the server is shutting down");
-  if (m.prompt.empty()) return no(refusal::empty_prompt, "the prompt has 0 tokens, at least 1 is needed");
+  if (m.prompt.empty())
+    return no(refusal::empty_prompt, "the prompt has 0 tokens, at least 1 is needed");
   for (std::size_t i = 0; i < m.prompt.size(); ++i) {
     const auto t = m.prompt[i];
     if (t < 0 || (limits_.vocab > 0 && static_cast<std::uint32_t>(t) >= limits_.vocab))
-      return no(refusal::invalid_token, "prompt token " + std::to_string(i) + " is " + std::to_string(t) +
-                                            ", the vocabulary has " + std::to_string(limits_.vocab) + " tokens");
+      return no(refusal::invalid_token, "prompt token " + std::to_string(i) + " is " +
+                                            std::to_string(t) + ", the vocabulary has " +
+                                            std::to_string(limits_.vocab) + " tokens");
   }
   // Scoring alone needs no place for a token to come.
   const auto needed = std::uint64_t{m.prompt.size()} + (m.max_tokens == 0u ? 0 : 1);
   const auto prompt_tokens = std::to_string(m.prompt.size());
   if (needed > limits_.model_context)
-    return no(refusal::context_length, "This model's maximum context length is " +
-                                           std::to_string(limits_.model_context) +
-                                           " tokens, however the prompt has " + prompt_tokens + " tokens");
+    return no(refusal::context_length,
+              "This model's maximum context length is " + std::to_string(limits_.model_context) +
+                  " tokens, however the prompt has " + prompt_tokens + " tokens");
   if (needed > limits_.pool_tokens())
-    return no(refusal::kv_capacity, "The KV cache has room for " + std::to_string(limits_.pool_tokens()) +
+    return no(refusal::kv_capacity, "The KV cache has room for " +
+                                        std::to_string(limits_.pool_tokens()) +
                                         " tokens, however the prompt has " + prompt_tokens +
                                         " tokens and needs room for one more");
   if (queue_is_full())
@@ -44,19 +50,22 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
   return std::nullopt;
 }
 
-// Everyone passes through the queue, one ask at a time, so a burst waits there although seats are free. Those who
-// only wait for their turn to sit down don't count; once the pool has denied, nobody sits down and all count.
+// Everyone passes through the queue, one ask at a time, so a burst waits there although seats are
+// free. Those who only wait for their turn to sit down don't count; once the pool has denied,
+// nobody sits down and all count.
 bool scheduler_machine::queue_is_full() const {
   const std::uint64_t seats = blocked_ ? 0 : limits_.max_num_seqs - running_.size();
   return queue_.size() >= limits_.max_num_queued_reqs + seats;
 }
 
-// The head of the queue asks, alone and for everything it must compute plus one token; nobody overtakes it. One block
-// per running sequence stays free, so that a newcomer does not take the growth of those who run.
+// The head of the queue asks, alone and for everything it must compute plus one token; nobody
+// overtakes it. One block per running sequence stays free, so that a newcomer does not take the
+// growth of those who run.
 //
-// It can't wait for ever: when something runs, that ends and its blocks come back; when nothing runs, all releases are
-// sent before this ask on the same path, the whole pool is free, keep_free is 0, and every admitted request fits the
-// pool alone (objection_to, and max_tokens clipped to the effective context).
+// It can't wait for ever: when something runs, that ends and its blocks come back; when nothing
+// runs, all releases are sent before this ask on the same path, the whole pool is free, keep_free
+// is 0, and every admitted request fits the pool alone (objection_to, and max_tokens clipped to the
+// effective context).
 void scheduler_machine::admit(effects& out) {
   if (asking_ || queue_.empty() || running_.size() >= limits_.max_num_seqs) return;
   if (blocked_ && !running_.empty()) return;
@@ -86,8 +95,9 @@ void scheduler_machine::grow(effects& out) {
   }
 }
 
-// Between steps: someone has no place for its next token and was denied one. The lowest rank gives way, which is never
-// the highest: so that one always finishes. One victim at a time, and all who were denied ask again behind its release.
+// Between steps: someone has no place for its next token and was denied one. The lowest rank gives
+// way, which is never the highest: so that one always finishes. One victim at a time, and all who
+// were denied ask again behind its release.
 void scheduler_machine::relieve(effects& out) {
   if (asking_) return;  // its answer comes first, and may be a better victim
   const bool needy = std::any_of(running_.begin(), running_.end(), [&](const auto& x) {

@@ -1,4 +1,5 @@
-// The scheduler's own invariants, checked from its structures, and the fingerprint of its whole state.
+// The scheduler's own invariants, checked from its structures, and the fingerprint of its whole
+// state.
 #include <algorithm>
 #include <set>
 
@@ -8,21 +9,36 @@ namespace troupe::core {
 
 const char* name_of(request_state x) {
   switch (x) {
-    case request_state::received: return "received";
-    case request_state::tokenizing: return "tokenizing";
-    case request_state::queued: return "queued";
-    case request_state::awaiting_grant: return "awaiting_grant";
-    case request_state::prefilling: return "prefilling";
-    case request_state::prefilling_in_flight: return "prefilling_in_flight";
-    case request_state::decoding: return "decoding";
-    case request_state::decoding_in_flight: return "decoding_in_flight";
-    case request_state::awaiting_recompute: return "awaiting_recompute";
-    case request_state::moving_out: return "moving_out";
-    case request_state::parked: return "parked";
-    case request_state::moving_in: return "moving_in";
-    case request_state::paused: return "paused";
-    case request_state::retiring: return "retiring";
-    case request_state::gone: return "gone";
+    case request_state::received:
+      return "received";
+    case request_state::tokenizing:
+      return "tokenizing";
+    case request_state::queued:
+      return "queued";
+    case request_state::awaiting_grant:
+      return "awaiting_grant";
+    case request_state::prefilling:
+      return "prefilling";
+    case request_state::prefilling_in_flight:
+      return "prefilling_in_flight";
+    case request_state::decoding:
+      return "decoding";
+    case request_state::decoding_in_flight:
+      return "decoding_in_flight";
+    case request_state::awaiting_recompute:
+      return "awaiting_recompute";
+    case request_state::moving_out:
+      return "moving_out";
+    case request_state::parked:
+      return "parked";
+    case request_state::moving_in:
+      return "moving_in";
+    case request_state::paused:
+      return "paused";
+    case request_state::retiring:
+      return "retiring";
+    case request_state::gone:
+      return "gone";
   }
   return "unknown";
 }
@@ -32,7 +48,8 @@ namespace {
 // What must hold within one request, whatever the others do.
 std::string broken_in(const request& r, const scheduler_limits& limits) {
   if (r.size() < r.prompt_tokens || r.prompt_tokens == 0) return "a request keeps its prompt";
-  if (r.max_tokens > 0 && r.completion() >= r.max_tokens && !std::holds_alternative<life::retiring>(r.state))
+  if (r.max_tokens > 0 && r.completion() >= r.max_tokens &&
+      !std::holds_alternative<life::retiring>(r.state))
     return "a request with all its tokens has ended";
   if (r.cached_at_most() > limits.effective_context()) return "a request fits the pool alone";
   if (const auto lease = r.lease(); lease && *lease != lease_id{r.id, r.epoch})
@@ -46,14 +63,16 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
   if (decodes && h->computed + 1 != r.size()) return "a decoding request lacks one token";
   if (!decodes && h->computed >= r.size()) return "a prefilling request has tokens to compute";
   if (const auto* p = std::get_if<life::prefilling_in_flight>(&r.state))
-    if (p->chunk == 0 || h->computed + p->chunk > r.size()) return "a chunk lies within its request";
+    if (p->chunk == 0 || h->computed + p->chunk > r.size())
+      return "a chunk lies within its request";
   return {};
 }
 
 }  // namespace
 
 std::string scheduler_machine::check() const {
-  if (queue_.size() + running_.size() != requests_.size()) return "every request is queued or running";
+  if (queue_.size() + running_.size() != requests_.size())
+    return "every request is queued or running";
   if (running_.size() > limits_.max_num_seqs) return "no more run than may";
   std::set<request_id> in_step;
   if (in_flight_) {
@@ -81,7 +100,8 @@ std::string scheduler_machine::check() const {
     }
     if (const auto* h = r.held())
       for (const auto b : h->blocks)
-        if (b >= limits_.num_blocks || !blocks.insert(b).second) return "a block has one holder in the pool";
+        if (b >= limits_.num_blocks || !blocks.insert(b).second)
+          return "a block has one holder in the pool";
   }
   if (asking != (asking_ ? 1u : 0u)) return "one asks at a time";
   if (named != in_step.size()) return "whoever the step names is known";
@@ -95,7 +115,10 @@ std::uint64_t scheduler_machine::hash() const {
   for (const auto& [order, id] : running_) h.add(order.priority).add(order.arrival).add(id);
   h.add(asking_).add(in_flight_.has_value());
   if (in_flight_)
-    h.add(in_flight_->step).add(in_flight_->items).add(in_flight_->decode_rows).add(in_flight_->prefill_tokens);
+    h.add(in_flight_->step)
+        .add(in_flight_->items)
+        .add(in_flight_->decode_rows)
+        .add(in_flight_->prefill_tokens);
   cost_.add_to(h);
   h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_);
   return h.add(arrivals_).add(steps_).add(ignored_).add(look_again_).add(audit_due_).value();

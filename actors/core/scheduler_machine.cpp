@@ -1,4 +1,5 @@
-// The events. What follows from them is in advance(); growth and admission, planning and results have their own files.
+// The events. What follows from them is in advance(); growth and admission, planning and results
+// have their own files.
 #include "actors/core/scheduler_machine.hpp"
 
 #include <algorithm>
@@ -12,7 +13,9 @@ constexpr time_us audit_interval_us = 1'000'000;
 
 }  // namespace
 
-std::uint64_t scheduler_limits::pool_tokens() const { return std::uint64_t{num_blocks} * block_size; }
+std::uint64_t scheduler_limits::pool_tokens() const {
+  return std::uint64_t{num_blocks} * block_size;
+}
 
 std::uint32_t scheduler_limits::effective_context() const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(model_context, pool_tokens()));
@@ -31,7 +34,8 @@ void scheduler_machine::on(const submit& m, time_us now, effects& out) {
     out.emplace_back(std::move(*objection));
   } else {
     const rank order{m.priority, ++arrivals_};
-    const auto& r = requests_.emplace(m.request, make_request(m, order, limits_, now)).first->second;
+    const auto& r =
+        requests_.emplace(m.request, make_request(m, order, limits_, now)).first->second;
     queue_.emplace(order, r.id);
     look_again_ = std::min(look_again_, r.next_deadline());
     audited_idle_ = false;
@@ -97,7 +101,9 @@ void scheduler_machine::on(const denied& m, time_us now, effects& out) {
   }
   if (alone) {  // the pool has lost blocks; waiting would be for ever
     out.emplace_back(violation{alone_denied});
-    close(*r, {end_reason::engine_failed, std::nullopt, "the KV pool no longer has room for this request alone"},
+    close(*r,
+          {end_reason::engine_failed, std::nullopt,
+           "the KV pool no longer has room for this request alone"},
           now, out);
   }
   advance(now, out);
@@ -195,8 +201,10 @@ void scheduler_machine::finish(request& r, const verdict& end, life_phase phase,
   requests_.erase(requests_.find(r.id));
 }
 
-// The only place that releases. Callers leave the state that named the lease in the same transition.
-void scheduler_machine::give_back(lease_id lease, end_reason why, bool preempted, effects& out) const {
+// The only place that releases. Callers leave the state that named the lease in the same
+// transition.
+void scheduler_machine::give_back(lease_id lease, end_reason why, bool preempted,
+                                  effects& out) const {
   out.emplace_back(release{lease, why, preempted});
 }
 
@@ -212,11 +220,21 @@ request_state scheduler_machine::state_of(request_id id) const {
   return it == requests_.end() ? request_state::gone : core::state_of(it->second);
 }
 
-std::uint32_t scheduler_machine::running() const { return static_cast<std::uint32_t>(running_.size()); }
-std::uint32_t scheduler_machine::waiting() const { return static_cast<std::uint32_t>(queue_.size()); }
-bool scheduler_machine::idle() const { return requests_.empty() && !in_flight_; }
-bool scheduler_machine::step_in_flight() const { return in_flight_.has_value(); }
-std::uint64_t scheduler_machine::ignored_events() const { return ignored_; }
+std::uint32_t scheduler_machine::running() const {
+  return static_cast<std::uint32_t>(running_.size());
+}
+std::uint32_t scheduler_machine::waiting() const {
+  return static_cast<std::uint32_t>(queue_.size());
+}
+bool scheduler_machine::idle() const {
+  return requests_.empty() && !in_flight_;
+}
+bool scheduler_machine::step_in_flight() const {
+  return in_flight_.has_value();
+}
+std::uint64_t scheduler_machine::ignored_events() const {
+  return ignored_;
+}
 
 std::vector<lease_id> scheduler_machine::live_leases() const {
   std::vector<lease_id> live;

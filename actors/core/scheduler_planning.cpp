@@ -22,8 +22,8 @@ void scheduler_machine::plan(time_us now, effects& out) {
       candidates.push_back({id, std::holds_alternative<life::decoding>(r.state), tokens});
   }
   if (candidates.empty()) return;
-  const step_budget budget{limits_.max_num_seqs, limits_.max_num_batched_tokens, limits_.max_step_us,
-                           limits_.block_size};
+  const step_budget budget{limits_.max_num_seqs, limits_.max_num_batched_tokens,
+                           limits_.max_step_us, limits_.block_size};
   const auto shares = choose_step(candidates, budget, cost_);
 
   step_under_way step;
@@ -64,9 +64,11 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
   if (item.sample && r.completion() < r.min_tokens) {
     item.suppressed = r.stop_token_ids;
     if (!r.ignore_eos)
-      item.suppressed.insert(item.suppressed.end(), limits_.end_tokens.begin(), limits_.end_tokens.end());
+      item.suppressed.insert(item.suppressed.end(), limits_.end_tokens.begin(),
+                             limits_.end_tokens.end());
   }
-  // Position j predicts token j + 1; scores that went out before a preemption are not asked for again.
+  // Position j predicts token j + 1; scores that went out before a preemption are not asked for
+  // again.
   if (const auto end = std::min(h.computed + tokens + 1, r.prompt_tokens); r.scored < end) {
     item.score_targets.assign(tokens, -1);
     for (auto j = std::max(h.computed, r.scored - 1); j + 1 < end; ++j)

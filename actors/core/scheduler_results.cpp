@@ -13,8 +13,9 @@ void scheduler_machine::on(const step_done& m, time_us now, effects& out) {
     return;
   }
   const auto step = *std::exchange(in_flight_, std::nullopt);
-  const bool matches = std::equal(step.items.begin(), step.items.end(), m.items.begin(), m.items.end(),
-                                  [](request_id a, const item_result& b) { return a == b.request; });
+  const bool matches =
+      std::equal(step.items.begin(), step.items.end(), m.items.begin(), m.items.end(),
+                 [](request_id a, const item_result& b) { return a == b.request; });
   if (matches) {
     cost_.learn(step.decode_rows, step.prefill_tokens, m.elapsed_us);
     for (const auto& result : m.items) absorb(requests_.at(result.request), result, now, out);
@@ -49,7 +50,8 @@ void scheduler_machine::fail_step(const step_under_way& step, const std::string&
 
 void scheduler_machine::absorb(request& r, const item_result& result, time_us now, effects& out) {
   if (const auto* e = std::get_if<life::retiring>(&r.state)) {
-    finish(r, verdict{e->end}, e->phase, now, out);  // the step has returned: its result is nobody's
+    finish(r, verdict{e->end}, e->phase, now,
+           out);  // the step has returned: its result is nobody's
     return;
   }
   const auto phase = r.phase();
@@ -65,8 +67,9 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
   auto& computed = r.held()->computed;
   computed += computed_now;
   if (result.bad_logits) {
-    finish(r, {end_reason::bad_logits, std::nullopt,
-               "the model's output after " + std::to_string(computed) + " tokens is not a number"},
+    finish(r,
+           {end_reason::bad_logits, std::nullopt,
+            "the model's output after " + std::to_string(computed) + " tokens is not a number"},
            phase, now, out);
     return;
   }
@@ -85,7 +88,8 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
       return;
     }
     out.emplace_back(violation{"a step that samples brings a token"});
-    finish(r, {end_reason::step_failed, std::nullopt, "the device returned no token"}, phase, now, out);
+    finish(r, {end_reason::step_failed, std::nullopt, "the device returned no token"}, phase, now,
+           out);
     return;
   }
   const bool scored_out = computed == r.size();
@@ -93,8 +97,8 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
   if (scored_out) finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);
 }
 
-void scheduler_machine::take_token(request& r, const scored_token& sampled, life_phase phase, tokens_out told,
-                                   time_us now, effects& out) {
+void scheduler_machine::take_token(request& r, const scored_token& sampled, life_phase phase,
+                                   tokens_out told, time_us now, effects& out) {
   const auto token = sampled.token;
   const auto is_one_of = [token](const std::vector<token_id>& sorted) {
     return std::binary_search(sorted.begin(), sorted.end(), token);

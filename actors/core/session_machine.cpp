@@ -25,7 +25,9 @@ void append(generation_delta& to, generation_delta from) {
                    std::make_move_iterator(from.tokens.end()));
 }
 
-bool empty(const generation_delta& d) { return d.text.empty() && d.tokens.empty(); }
+bool empty(const generation_delta& d) {
+  return d.text.empty() && d.tokens.empty();
+}
 
 }  // namespace
 
@@ -143,7 +145,9 @@ void session_machine::on_engine_down(session_effects& out) {
   quit(out);
 }
 
-bool session_machine::finished() const { return finished_; }
+bool session_machine::finished() const {
+  return finished_;
+}
 
 // ---- text out
 
@@ -167,7 +171,8 @@ void session_machine::release_pieces(std::uint64_t ready_up_to, std::uint64_t st
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-// The text before the stop (or up to its end, when it is shown) goes out, with the pieces that have a part in it.
+// The text before the stop (or up to its end, when it is shown) goes out, with the pieces that have
+// a part in it.
 void session_machine::conclude_stop(generation_end& end, std::string text) {
   end.reason = end_reason::stop_string;
   end.stop_string = matcher_.matched();
@@ -192,7 +197,9 @@ void session_machine::deliver_if_possible(session_effects& out) {
   out.emplace_back(session_effect::deliver{std::move(delta)});
 }
 
-std::uint64_t session_machine::undelivered_bytes() const { return pending_bytes_ + waiting_bytes_; }
+std::uint64_t session_machine::undelivered_bytes() const {
+  return pending_bytes_ + waiting_bytes_;
+}
 
 // ---- the end
 

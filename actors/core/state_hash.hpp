@@ -1,5 +1,6 @@
-// Folds a machine's state into 64 bits, so that explored states can be told apart and replays compared. Value only; not
-// for security and not stable between builds. Never reads anything but what it is given.
+// Folds a machine's state into 64 bits, so that explored states can be told apart and replays
+// compared. Value only; not for security and not stable between builds. Never reads anything but
+// what it is given.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -15,8 +16,7 @@ namespace troupe::core {
 class state_hash {
  public:
   template <class T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  state_hash& add(T x) {
+  requires std::is_integral_v<T> || std::is_enum_v<T> state_hash& add(T x) {
     return mix(static_cast<std::uint64_t>(x));
   }
   state_hash& add(float x) { return mix(std::bit_cast<std::uint32_t>(x)); }

@@ -29,8 +29,8 @@ void step_cost::learn(std::uint32_t decode_rows, std::uint32_t prefill_tokens,
 std::vector<step_share> choose_step(const std::vector<step_candidate>& candidates,
                                     const step_budget& budget, const step_cost& cost) {
   std::vector<step_share> chosen;
-  const bool prefill_waits = std::any_of(candidates.begin(), candidates.end(),
-                                         [](const auto& c) { return !c.decoding; });
+  const bool prefill_waits =
+      std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return !c.decoding; });
   auto tokens_left = budget.tokens;
   const auto kept = prefill_waits ? std::min(budget.chunk_min, budget.tokens / 2) : 0;
   const auto rows_max = std::min(budget.sequences, budget.tokens - kept);
@@ -50,9 +50,11 @@ std::vector<step_share> choose_step(const std::vector<step_candidate>& candidate
     const auto chunk_min = std::min({c.tokens, std::max(budget.chunk_min, 1u), tokens_left});
     const auto wanted = std::min(c.tokens, tokens_left);
     const bool time_is_up = affordable < chunk_min;
-    if (time_is_up && chosen.size() > rows) break;  // one sequence may exceed the time, and only so that one advances
+    if (time_is_up && chosen.size() > rows)
+      break;  // one sequence may exceed the time, and only so that one advances
     const auto chunk =
-        time_is_up ? chunk_min : static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, affordable));
+        time_is_up ? chunk_min
+                   : static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, affordable));
     chosen.push_back({c.request, chunk});
     if (time_is_up) break;
     tokens_left -= chunk;

@@ -1,5 +1,6 @@
-// Chooses who is in the next step and with how many tokens, and learns what a step costs. Pure functions and a value,
-// owned by scheduler_machine. Knows neither blocks nor states: it sees candidates that could run.
+// Chooses who is in the next step and with how many tokens, and learns what a step costs. Pure
+// functions and a value, owned by scheduler_machine. Knows neither blocks nor states: it sees
+// candidates that could run.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,9 +10,9 @@
 
 namespace troupe::core {
 
-/// Costs learned from steps done, in nanoseconds so that the state stays integral. Half of the old estimate is kept
-/// each time; one sample counts at most double and at least a quarter of what was expected, so an outlier fades in a
-/// few steps while growing contexts are followed.
+/// Costs learned from steps done, in nanoseconds so that the state stays integral. Half of the old
+/// estimate is kept each time; one sample counts at most double and at least a quarter of what was
+/// expected, so an outlier fades in a few steps while growing contexts are followed.
 class step_cost {
  public:
   void learn(std::uint32_t decode_rows, std::uint32_t prefill_tokens, std::uint64_t elapsed_us);
@@ -44,8 +45,9 @@ struct step_share {
   std::uint32_t tokens = 0;
 };
 
-/// Candidates come in rank order. Decode rows first, then prefill chunks within tokens and time. Where a prefill waits,
-/// decode rows leave room for one smallest chunk, so neither kind starves. Empty only without candidates.
+/// Candidates come in rank order. Decode rows first, then prefill chunks within tokens and time.
+/// Where a prefill waits, decode rows leave room for one smallest chunk, so neither kind starves.
+/// Empty only without candidates.
 std::vector<step_share> choose_step(const std::vector<step_candidate>&, const step_budget&,
                                     const step_cost&);
 

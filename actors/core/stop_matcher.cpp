@@ -34,7 +34,8 @@ void stop_matcher::advance(automaton& a, char c) const {
   if (a.stop[a.state] == c) ++a.state;
 }
 
-// Does a partial match live that would beat the candidate: earlier start, or the same start and longer?
+// Does a partial match live that would beat the candidate: earlier start, or the same start and
+// longer?
 bool stop_matcher::undecided() const {
   const auto length = stops_[candidate_->which].stop.size();
   return std::any_of(stops_.begin(), stops_.end(), [&](const automaton& a) {
@@ -70,7 +71,8 @@ std::string stop_matcher::push(std::string_view text) {
     }
     if (candidate_ && !undecided()) return conclude();
   }
-  // A complete stop that is not the candidate cannot exist here: its start would have made it one or it lost.
+  // A complete stop that is not the candidate cannot exist here: its start would have made it one
+  // or it lost.
   std::uint64_t hold_from = candidate_ ? candidate_->start : fed_;
   for (const auto& a : stops_)
     if (a.state < a.stop.size()) hold_from = std::min(hold_from, fed_ - a.state);

@@ -1,6 +1,7 @@
-// gpu/kernels/attention.hpp, compiled once per instruction set. Few queries (decode) take several token groups and several
-// parts of the head at once to hide latency; many queries (prefill) share each converted K and V vector instead.
-// The sums of one query are the same operations in the same order in both shapes.
+// gpu/kernels/attention.hpp, compiled once per instruction set. Few queries (decode) take several
+// token groups and several parts of the head at once to hide latency; many queries (prefill) share
+// each converted K and V vector instead. The sums of one query are the same operations in the same
+// order in both shapes.
 #include "gpu/cpu/isa_kernels.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
@@ -9,12 +10,12 @@ namespace {
 
 template <int N>
 struct tile_state {
-  alignas(64) float q[head_dim_max * N];           // [dim][query], scaled
-  alignas(64) float weight[N][split_tokens];       // scores, then exp
-  alignas(64) float part[N][head_dim_max];         // sum of one split
-  alignas(64) float sum[N][head_dim_max];          // merged so far
+  alignas(64) float q[head_dim_max * N];      // [dim][query], scaled
+  alignas(64) float weight[N][split_tokens];  // scores, then exp
+  alignas(64) float part[N][head_dim_max];    // sum of one split
+  alignas(64) float sum[N][head_dim_max];     // merged so far
   float split_max[N], split_total[N], max[N], total[N];
-  std::uint32_t valid[N];                          // tokens of this split the query sees
+  std::uint32_t valid[N];  // tokens of this split the query sees
 };
 
 TROUPE_INLINE const std::uint16_t* head_of(const attention_params& p, std::uint32_t token) {
@@ -145,13 +146,15 @@ TROUPE_INLINE void run_split(const attention_params& p, tile_state<N>& s, std::u
     s.valid[j] = seen <= split ? 0 : seen - split < split_tokens ? seen - split : split_tokens;
   }
   std::uint32_t t = 0;
-  for (; t + 16 * (groups - 1) < count; t += 16 * groups) score_groups<N, groups>(p, s, split, split + t);
+  for (; t + 16 * (groups - 1) < count; t += 16 * groups)
+    score_groups<N, groups>(p, s, split, split + t);
   for (; t < count; t += 16) score_groups<N, 1>(p, s, split, split + t);
   for (int j = 0; j < N; ++j) {
     if (s.valid[j]) soften<N>(s, j);
   }
   std::uint32_t d = 0;
-  for (; d + 16 * groups <= p.head_dim; d += 16 * groups) weigh_values<N, groups>(p, s, split, count, d);
+  for (; d + 16 * groups <= p.head_dim; d += 16 * groups)
+    weigh_values<N, groups>(p, s, split, count, d);
   for (; d < p.head_dim; d += 16) weigh_values<N, 1>(p, s, split, count, d);
   for (int j = 0; j < N; ++j) {
     if (s.valid[j]) merge_split<N>(p, s, j);
@@ -190,9 +193,9 @@ void attend(const attention_params& p) {
 
 void attention(const attention_params& p) {
   using function = void (*)(const attention_params&);
-  static constexpr function table[query_tile] = {
-      attend<1>, attend<2>, attend<3>, attend<4>,  attend<5>,  attend<6>,
-      attend<7>, attend<8>, attend<9>, attend<10>, attend<11>, attend<12>};
+  static constexpr function table[query_tile] = {attend<1>, attend<2>,  attend<3>,  attend<4>,
+                                                 attend<5>, attend<6>,  attend<7>,  attend<8>,
+                                                 attend<9>, attend<10>, attend<11>, attend<12>};
   table[p.rows * p.heads - 1](p);
 }
 

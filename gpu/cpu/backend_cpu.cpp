@@ -21,7 +21,8 @@ const backend_options& checked(const backend_options& options, const loaded_mode
   const std::uint32_t dim = model.config.head_dim;
   if (dim % 16 != 0 || dim > head_dim_max) {
     model.file.fail("head_dim: " + std::to_string(dim) +
-                    "; the cpu device needs a multiple of 16 up to " + std::to_string(head_dim_max));
+                    "; the cpu device needs a multiple of 16 up to " +
+                    std::to_string(head_dim_max));
   }
   return options;
 }
@@ -37,8 +38,13 @@ cpu_backend::cpu_backend(std::shared_ptr<const loaded_model> model, const backen
       forward_(model_->config, weights_, kv_, kernels_, workers_),
       samplers_(forward_pass::logit_rows, sampler(kernels_)),
       copier_(kv_) {
-  info_ = {"cpu",           kernels_.isa,      workers_.threads(), kv_.block_size(),
-           kv_.num_blocks(), kv_.block_bytes(), weights_.bytes()};
+  info_ = {"cpu",
+           kernels_.isa,
+           workers_.threads(),
+           kv_.block_size(),
+           kv_.num_blocks(),
+           kv_.block_bytes(),
+           weights_.bytes()};
 }
 
 std::unique_ptr<planned_step> cpu_backend::plan(step_batch batch) {
@@ -64,8 +70,10 @@ step_result cpu_backend::run(planned_step& planned) {
     forward_.run(step->batch, segment);
     answer(*step, segment, result);
   }
-  result.elapsed_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                          std::chrono::steady_clock::now() - begin).count());
+  result.elapsed_us =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                     std::chrono::steady_clock::now() - begin)
+                                     .count());
   return result;
 }
 
@@ -87,9 +95,9 @@ void cpu_backend::answer(const cpu_step& step, const step_segment& segment, step
     }
     workers_.run(count, [&](std::uint32_t i) {
       const wanted_row& w = wanted[i];
-      answers[i] = samplers_[i].answer({logits + i * forward_.logit_stride(), vocab,
-                                        &step.batch.slices[w.slice], w.target, w.sample,
-                                        w.position + 1});
+      answers[i] =
+          samplers_[i].answer({logits + i * forward_.logit_stride(), vocab,
+                               &step.batch.slices[w.slice], w.target, w.sample, w.position + 1});
     });
     for (std::uint32_t i = 0; i < count; ++i) {
       slice_result& out = result.slices[wanted[i].slice];

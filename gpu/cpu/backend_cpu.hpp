@@ -1,5 +1,6 @@
-// The host CPU as a device (gpu/backend.hpp): puts weights, KV pool, forward pass, sampler and copier together.
-// One thread drives plan and run; copy may be called from any. Owns everything but the model file, which it shares.
+// The host CPU as a device (gpu/backend.hpp): puts weights, KV pool, forward pass, sampler and
+// copier together. One thread drives plan and run; copy may be called from any. Owns everything but
+// the model file, which it shares.
 #pragma once
 #include <functional>
 #include <span>
@@ -22,7 +23,8 @@ class cpu_backend final : public backend {
   step_result run(planned_step& step) override;
   void copy(block_copy copy, std::function<void(bool ok)> done) override;
 
-  /// Sees every row of raw logits before it is answered: slice index, position, logits. For measurements of quality.
+  /// Sees every row of raw logits before it is answered: slice index, position, logits. For
+  /// measurements of quality.
   using logit_observer = std::function<void(std::uint32_t, std::uint32_t, std::span<const float>)>;
   void observe_logits(logit_observer observer) { observer_ = std::move(observer); }
 

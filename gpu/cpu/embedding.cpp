@@ -31,11 +31,16 @@ void four_bit_row(const std::byte* in, std::uint32_t cols, bool has_min, float* 
 
 std::size_t file_row_bytes(weight_kind kind, std::uint32_t cols) {
   switch (kind) {
-    case weight_kind::f32: return std::size_t{cols} * 4;
-    case weight_kind::f16: return std::size_t{cols} * 2;
-    case weight_kind::q4_0: return std::size_t{cols} / 32 * 18;
-    case weight_kind::q4_1: return std::size_t{cols} / 32 * 20;
-    case weight_kind::q8_0: break;
+    case weight_kind::f32:
+      return std::size_t{cols} * 4;
+    case weight_kind::f16:
+      return std::size_t{cols} * 2;
+    case weight_kind::q4_0:
+      return std::size_t{cols} / 32 * 18;
+    case weight_kind::q4_1:
+      return std::size_t{cols} / 32 * 20;
+    case weight_kind::q8_0:
+      break;
   }
   return std::size_t{cols} / 32 * 34;
 }
@@ -43,13 +48,20 @@ std::size_t file_row_bytes(weight_kind kind, std::uint32_t cols) {
 void embedding_row(const embedding_params& p) {
   const std::byte* in = p.rows + p.row * file_row_bytes(p.kind, p.cols);
   switch (p.kind) {
-    case weight_kind::f32: std::memcpy(p.out, in, std::size_t{p.cols} * 4); return;
+    case weight_kind::f32:
+      std::memcpy(p.out, in, std::size_t{p.cols} * 4);
+      return;
     case weight_kind::f16:
       for (std::uint32_t c = 0; c < p.cols; ++c) p.out[c] = read_half(in + std::size_t{c} * 2);
       return;
-    case weight_kind::q4_0: four_bit_row(in, p.cols, false, p.out); return;
-    case weight_kind::q4_1: four_bit_row(in, p.cols, true, p.out); return;
-    case weight_kind::q8_0: break;
+    case weight_kind::q4_0:
+      four_bit_row(in, p.cols, false, p.out);
+      return;
+    case weight_kind::q4_1:
+      four_bit_row(in, p.cols, true, p.out);
+      return;
+    case weight_kind::q8_0:
+      break;
   }
   for (std::uint32_t c = 0; c < p.cols; c += block_cols, in += 34) {
     const float d = read_half(in);

@@ -9,26 +9,31 @@ namespace troupe::gpu {
 
 namespace {
 
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 /// A chunk of a matmul: some panels (or output blocks) times some row tiles.
 struct chunking {
-  std::uint32_t width;   // panels of a chunk
-  std::uint32_t height;  // rows of a chunk, a multiple of 8
-  std::uint32_t stripes; // chunks needed to cover the rows
+  std::uint32_t width;    // panels of a chunk
+  std::uint32_t height;   // rows of a chunk, a multiple of 8
+  std::uint32_t stripes;  // chunks needed to cover the rows
 };
 
 constexpr std::uint32_t chunk_rows = 64;
 
-/// Chunks are small enough to share evenly and to lose little when a core is taken away, and large enough (a few
-/// microseconds) to pay for being claimed. `unit_blocks`: weight blocks of one panel; costs are in cycles, roughly.
+/// Chunks are small enough to share evenly and to lose little when a core is taken away, and large
+/// enough (a few microseconds) to pay for being claimed. `unit_blocks`: weight blocks of one panel;
+/// costs are in cycles, roughly.
 chunking cut(std::uint32_t units, std::uint32_t unit_blocks, std::uint32_t rows,
              std::uint32_t threads) {
   if (threads == 1) return {units, static_cast<std::uint32_t>(round_up(rows, tile_rows)), 1};
   chunking c;
-  c.height = std::min<std::uint32_t>(static_cast<std::uint32_t>(round_up(rows, tile_rows)), chunk_rows);
+  c.height =
+      std::min<std::uint32_t>(static_cast<std::uint32_t>(round_up(rows, tile_rows)), chunk_rows);
   c.stripes = (rows + c.height - 1) / c.height;
-  const std::uint64_t unit_cost = std::uint64_t{unit_blocks} * (16 + 8ull * std::min(rows, c.height));
+  const std::uint64_t unit_cost =
+      std::uint64_t{unit_blocks} * (16 + 8ull * std::min(rows, c.height));
   const std::uint64_t total = unit_cost * units * c.stripes;
   const std::uint64_t goal = std::clamp<std::uint64_t>(total / (threads * 6), 4000, 200000);
   c.width = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(goal / unit_cost, 1, units));
@@ -38,7 +43,8 @@ chunking cut(std::uint32_t units, std::uint32_t unit_blocks, std::uint32_t rows,
 std::size_t activation_bytes(std::uint32_t rows, std::uint32_t cols) {
   const std::size_t blocks = round_up(cols, block_cols) / block_cols;
   const std::size_t tiles = round_up(rows, tile_rows) / tile_rows;
-  return tiles * blocks * (tile_rows * block_cols * (1 + sizeof(float)) + sizeof(tile_scales)) + 256;
+  return tiles * blocks * (tile_rows * block_cols * (1 + sizeof(float)) + sizeof(tile_scales)) +
+         256;
 }
 
 }  // namespace
@@ -124,7 +130,8 @@ void forward_pass::run(const step_batch& batch, const step_segment& segment) {
     rotate_and_store(segment, kv);
     attend(batch, segment, kv);
     quantize_attention(rows);
-    multiply(std::array<product, 1>{{{&layer.o, hidden_, hidden_stride_, hidden_}}}, rows, attended_);
+    multiply(std::array<product, 1>{{{&layer.o, hidden_, hidden_stride_, hidden_}}}, rows,
+             attended_);
     normalize(layer.ffn_norm, nullptr, rows, normed_);
     feed_forward(layer, rows);
   }

@@ -1,5 +1,6 @@
-// The transformer pass over one segment: embeddings in, hidden rows and logits out. Owns the working buffers (bounded by
-// the segment size, allocated once); borrows weights, KV pool, kernels and workers. Knows rows, not requests.
+// The transformer pass over one segment: embeddings in, hidden rows and logits out. Owns the
+// working buffers (bounded by the segment size, allocated once); borrows weights, KV pool, kernels
+// and workers. Knows rows, not requests.
 #pragma once
 #include <span>
 

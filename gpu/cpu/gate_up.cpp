@@ -5,7 +5,9 @@
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
-TROUPE_INLINE vf silu(vf x) { return div(x, add(set1(1.0f), exp(sub(zero(), x)))); }
+TROUPE_INLINE vf silu(vf x) {
+  return div(x, add(set1(1.0f), exp(sub(zero(), x))));
+}
 
 /// The 32 products of one block for a tile of rows; a second panel beyond the matrix is zero.
 static void block_products(const packed_matrix& m, std::uint32_t block, const activation& in,

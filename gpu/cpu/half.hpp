@@ -1,4 +1,5 @@
-// f16 <-> f32 in plain integers, for the portable kernels, the file reader and the tests. Round to nearest even.
+// f16 <-> f32 in plain integers, for the portable kernels, the file reader and the tests. Round to
+// nearest even.
 #pragma once
 #include <cstdint>
 

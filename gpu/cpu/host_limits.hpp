@@ -1,5 +1,5 @@
-// What this process may use of the machine: cores by affinity and cgroup quota, memory by what is free and by the
-// cgroup's limit. Reads /proc and /sys on every call; caches nothing.
+// What this process may use of the machine: cores by affinity and cgroup quota, memory by what is
+// free and by the cgroup's limit. Reads /proc and /sys on every call; caches nothing.
 #pragma once
 #include <cstdint>
 #include <string>

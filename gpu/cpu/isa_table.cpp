@@ -13,7 +13,7 @@ extern const kernel_table table;
 #define TROUPE_ISA_NAME "portable"
 #endif
 
-const kernel_table table = {TROUPE_ISA_NAME, matmul, gate_up,   quantize, rms_norm,
-                            rope,            attention, stats, exp_sum};
+const kernel_table table = {TROUPE_ISA_NAME, matmul, gate_up, quantize, rms_norm, rope,
+                            attention,       stats,  exp_sum};
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS

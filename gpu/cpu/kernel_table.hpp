@@ -1,5 +1,5 @@
-// The ops of one instruction set as function pointers, and the choice among the sets at run time. Tables are constants;
-// nothing here allocates or keeps state.
+// The ops of one instruction set as function pointers, and the choice among the sets at run time.
+// Tables are constants; nothing here allocates or keeps state.
 #pragma once
 #include <string>
 #include <vector>

@@ -40,7 +40,8 @@ kv_pool::kv_pool(const model_config& config, std::uint32_t block_size, std::uint
 
 kv_view kv_pool::layer(std::uint32_t layer) const {
   kv_view view;
-  view.base = reinterpret_cast<std::uint16_t*>(region_.data()) + 2 * layer * kv_heads_ * head_halves_;
+  view.base =
+      reinterpret_cast<std::uint16_t*>(region_.data()) + 2 * layer * kv_heads_ * head_halves_;
   view.block_stride = block_bytes_ / 2;
   view.head_stride = head_halves_;
   view.value_offset = kv_heads_ * head_halves_;

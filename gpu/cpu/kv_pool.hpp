@@ -1,5 +1,6 @@
-// The KV cache: one allocation cut into blocks of 16 or 32 tokens. Knows the layout inside a block (gpu/README.md draws it);
-// knows nothing of who holds a block. Owns the memory, touches all of it at construction.
+// The KV cache: one allocation cut into blocks of 16 or 32 tokens. Knows the layout inside a block
+// (gpu/README.md draws it); knows nothing of who holds a block. Owns the memory, touches all of it
+// at construction.
 #pragma once
 #include "gpu/cpu/memory_region.hpp"
 #include "gpu/cpu/worker_pool.hpp"

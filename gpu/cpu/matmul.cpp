@@ -1,5 +1,5 @@
-// gpu/kernels/matmul.hpp, compiled once per instruction set. A panel stays in the first-level cache while the row tiles
-// stream past it.
+// gpu/kernels/matmul.hpp, compiled once per instruction set. A panel stays in the first-level cache
+// while the row tiles stream past it.
 #include "gpu/cpu/isa_kernels.hpp"
 #include "gpu/cpu/tile_dot.hpp"
 

@@ -15,7 +15,9 @@ memory_region::memory_region(std::size_t bytes) : size_((bytes + 4095) / 4096 * 
   data_ = static_cast<std::byte*>(map);
 }
 
-memory_region::memory_region(memory_region&& other) noexcept { *this = std::move(other); }
+memory_region::memory_region(memory_region&& other) noexcept {
+  *this = std::move(other);
+}
 
 memory_region& memory_region::operator=(memory_region&& other) noexcept {
   std::swap(data_, other.data_);

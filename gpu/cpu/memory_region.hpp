@@ -1,5 +1,5 @@
-// Anonymous memory for weights and KV: one mapping, zeroed by the kernel, huge pages asked for. Owns the mapping; hands
-// out 64-byte aligned pieces and never frees one alone.
+// Anonymous memory for weights and KV: one mapping, zeroed by the kernel, huge pages asked for.
+// Owns the mapping; hands out 64-byte aligned pieces and never frees one alone.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -9,10 +9,12 @@ namespace troupe::gpu {
 
 namespace {
 
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
-/// Row r of a panel, 4-bit codes: the file's low nibbles are columns 0..15 and its high ones 16..31, as in the panel, so a
-/// word of four bytes moves as it is.
+/// Row r of a panel, 4-bit codes: the file's low nibbles are columns 0..15 and its high
+/// ones 16..31, as in the panel, so a word of four bytes moves as it is.
 void pack_four_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r, std::byte* panel) {
   const bool has_min = m.kind == weight_kind::q4_1;
   std::byte* scales = panel + r * 2;
@@ -28,7 +30,8 @@ void pack_four_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r,
   }
 }
 
-void pack_eight_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r, std::byte* panel) {
+void pack_eight_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r,
+                    std::byte* panel) {
   std::byte* codes = panel + m.codes_offset + r * 4;
   for (std::uint32_t b = 0; b < m.blocks; ++b, in += 34, codes += 512) {
     std::memcpy(panel + b * 32 + r * 2, in, 2);
@@ -59,11 +62,21 @@ packed_matrix packed_shape(weight_kind kind, std::uint32_t rows, std::uint32_t c
   m.blocks = (cols + block_cols - 1) / block_cols;
   const std::size_t columns = std::size_t{m.blocks} * block_cols;
   switch (kind) {
-    case weight_kind::f32: m.panel_bytes = columns * panel_rows * 4; break;
-    case weight_kind::f16: m.panel_bytes = columns * panel_rows * 2; break;
-    case weight_kind::q4_0: m.codes_offset = round_up(m.blocks * 32, 64); break;
-    case weight_kind::q4_1: m.codes_offset = std::size_t{m.blocks} * 64; break;
-    case weight_kind::q8_0: m.codes_offset = round_up(m.blocks * 32, 64); break;
+    case weight_kind::f32:
+      m.panel_bytes = columns * panel_rows * 4;
+      break;
+    case weight_kind::f16:
+      m.panel_bytes = columns * panel_rows * 2;
+      break;
+    case weight_kind::q4_0:
+      m.codes_offset = round_up(m.blocks * 32, 64);
+      break;
+    case weight_kind::q4_1:
+      m.codes_offset = std::size_t{m.blocks} * 64;
+      break;
+    case weight_kind::q8_0:
+      m.codes_offset = round_up(m.blocks * 32, 64);
+      break;
   }
   if (is_quantized(kind)) {
     m.panel_bytes = m.codes_offset + m.blocks * (kind == weight_kind::q8_0 ? 512u : 256u);
@@ -71,7 +84,9 @@ packed_matrix packed_shape(weight_kind kind, std::uint32_t rows, std::uint32_t c
   return m;
 }
 
-std::size_t packed_bytes(const packed_matrix& m) { return m.panels * m.panel_bytes; }
+std::size_t packed_bytes(const packed_matrix& m) {
+  return m.panels * m.panel_bytes;
+}
 
 void pack_panels(const packed_matrix& m, const std::byte* file_rows, std::uint32_t begin,
                  std::uint32_t end, std::byte* to) {
@@ -83,10 +98,16 @@ void pack_panels(const packed_matrix& m, const std::byte* file_rows, std::uint32
       const std::byte* in = file_rows + (std::size_t{p} * panel_rows + r) * row_bytes;
       switch (m.kind) {
         case weight_kind::f32:
-        case weight_kind::f16: pack_plain(m, in, r, panel); break;
+        case weight_kind::f16:
+          pack_plain(m, in, r, panel);
+          break;
         case weight_kind::q4_0:
-        case weight_kind::q4_1: pack_four_bit(m, in, r, panel); break;
-        case weight_kind::q8_0: pack_eight_bit(m, in, r, panel); break;
+        case weight_kind::q4_1:
+          pack_four_bit(m, in, r, panel);
+          break;
+        case weight_kind::q8_0:
+          pack_eight_bit(m, in, r, panel);
+          break;
       }
     }
   }

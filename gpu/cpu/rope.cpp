@@ -13,7 +13,8 @@ TROUPE_INLINE vf rotate(const float* x, const float* cosines, const float* sines
 static void store_key(const rope_params& p, const float* k, const float* c, const float* s,
                       std::uint16_t* at) {
   std::uint16_t half[head_dim_max];
-  for (std::uint32_t d = 0; d < p.head_dim; d += 16) store_f16(half + d, rotate(k + d, c + d, s + d));
+  for (std::uint32_t d = 0; d < p.head_dim; d += 16)
+    store_f16(half + d, rotate(k + d, c + d, s + d));
   for (std::uint32_t d = 0; d < p.head_dim; ++d) at[std::size_t{d} * p.kv.block_size] = half[d];
 }
 

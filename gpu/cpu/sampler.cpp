@@ -47,7 +47,8 @@ std::vector<std::pair<token_id, float>> likeliest(const float* logits, std::uint
   return out;
 }
 
-/// The shortest prefix, likeliest first, that holds `mass`: found by halving, without sorting. Answers its length.
+/// The shortest prefix, likeliest first, that holds `mass`: found by halving, without sorting.
+/// Answers its length.
 std::size_t prefix_of_mass(std::vector<token_id>& tokens, const std::vector<float>& weights,
                            const float* logits, double mass) {
   std::size_t low = 0, high = tokens.size();  // the answer is in (low, high]
@@ -150,8 +151,8 @@ token_id sampler::draw(const row_query& q, const logit_stats& top) {
   return candidates_[walk(0, candidates_.size(), uniform * kept, weight)];
 }
 
-/// Fills candidates_ with the tokens that top-k, top-p and min-p leave. First those above a cutoff, which is lowered
-/// until they are sure to contain the answer.
+/// Fills candidates_ with the tokens that top-k, top-p and min-p leave. First those above a cutoff,
+/// which is lowered until they are sure to contain the answer.
 void sampler::keep_candidates(const row_query& q, double total) {
   const sampling_params& p = q.slice->sampling;
   const std::size_t k = p.top_k > 0 ? static_cast<std::size_t>(p.top_k) : 0;
@@ -164,8 +165,8 @@ void sampler::keep_candidates(const row_query& q, double total) {
       candidates_.push_back(static_cast<token_id>(i));
       mass += weights_[i];
     }
-    const bool enough = k > 0 ? candidates_.size() >= k
-                              : mass >= p.top_p * total || cutoff < p.min_p;
+    const bool enough =
+        k > 0 ? candidates_.size() >= k : mass >= p.top_p * total || cutoff < p.min_p;
     if (enough || cutoff == 0.0f) break;
   }
   if (k > 0 && k < candidates_.size()) {

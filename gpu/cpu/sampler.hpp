@@ -1,6 +1,6 @@
-// From one row of logits to a token and log-probabilities. Pure: the answer depends on the logits, the slice's parameters
-// and the position alone, never on the batch. Order: temperature, top-k, top-p on what top-k left, min-p.
-// Randomness is a counter: (seed, position) is the whole key.
+// From one row of logits to a token and log-probabilities. Pure: the answer depends on the logits,
+// the slice's parameters and the position alone, never on the batch. Order: temperature, top-k,
+// top-p on what top-k left, min-p. Randomness is a counter: (seed, position) is the whole key.
 #pragma once
 #include <optional>
 #include <vector>
@@ -11,12 +11,12 @@
 namespace troupe::gpu {
 
 struct row_query {
-  float* logits = nullptr;           ///< [vocab]; suppressed ones are overwritten with -inf
+  float* logits = nullptr;  ///< [vocab]; suppressed ones are overwritten with -inf
   std::uint32_t vocab = 0;
   const sequence_slice* slice = nullptr;
-  token_id target = -1;              ///< token to score, -1: none
+  token_id target = -1;  ///< token to score, -1: none
   bool sample = false;
-  std::uint32_t position = 0;        ///< of the token to be sampled
+  std::uint32_t position = 0;  ///< of the token to be sampled
 };
 
 struct row_answer {
@@ -37,7 +37,7 @@ class sampler {
   void keep_candidates(const row_query& query, double total);
 
   const kernel_table& kernels_;
-  std::vector<float> weights_;       // exp((x - max) / temperature), [vocab]
+  std::vector<float> weights_;  // exp((x - max) / temperature), [vocab]
   std::vector<token_id> candidates_;
 };
 

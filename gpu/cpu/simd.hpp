@@ -1,6 +1,7 @@
-// Sixteen floats at a time, for kernels compiled once per instruction set. Every name lives in the set's own namespace
-// (TROUPE_ISA_NS) and is inlined, so code of one set can never be linked in place of another's.
-// Included by units of an instruction set alone; never by shared code. Shared code of the standard library is kept out.
+// Sixteen floats at a time, for kernels compiled once per instruction set. Every name lives in the
+// set's own namespace (TROUPE_ISA_NS) and is inlined, so code of one set can never be linked in
+// place of another's. Included by units of an instruction set alone; never by shared code. Shared
+// code of the standard library is kept out.
 #pragma once
 #if defined(TROUPE_ISA_AVX512)
 #define TROUPE_ISA_NS isa_avx512

@@ -13,9 +13,15 @@ struct vf {
 };
 using vm = vf;
 
-TROUPE_INLINE vf zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-TROUPE_INLINE vf set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-TROUPE_INLINE vf load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+TROUPE_INLINE vf zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+TROUPE_INLINE vf set1(float x) {
+  return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+TROUPE_INLINE vf load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
 TROUPE_INLINE void store(float* p, vf x) {
   _mm256_storeu_ps(p, x.a);
   _mm256_storeu_ps(p + 8, x.b);
@@ -29,15 +35,27 @@ TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   _mm_storeu_si128(q, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   _mm_storeu_si128(q + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-TROUPE_INLINE vf add(vf x, vf y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-TROUPE_INLINE vf sub(vf x, vf y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
-TROUPE_INLINE vf mul(vf x, vf y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
-TROUPE_INLINE vf div(vf x, vf y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+TROUPE_INLINE vf add(vf x, vf y) {
+  return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+TROUPE_INLINE vf sub(vf x, vf y) {
+  return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+TROUPE_INLINE vf mul(vf x, vf y) {
+  return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+TROUPE_INLINE vf div(vf x, vf y) {
+  return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
 TROUPE_INLINE vf fma(vf x, vf y, vf z) {
   return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
-TROUPE_INLINE vf max(vf x, vf y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
-TROUPE_INLINE vf min(vf x, vf y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+TROUPE_INLINE vf max(vf x, vf y) {
+  return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+TROUPE_INLINE vf min(vf x, vf y) {
+  return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
 TROUPE_INLINE vf abs(vf x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
@@ -51,7 +69,9 @@ TROUPE_INLINE __m256 power_of_two_half(__m256 n) {
       _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
 /// 2^n for integral n in -126..127.
-TROUPE_INLINE vf power_of_two(vf n) { return {power_of_two_half(n.a), power_of_two_half(n.b)}; }
+TROUPE_INLINE vf power_of_two(vf n) {
+  return {power_of_two_half(n.a), power_of_two_half(n.b)};
+}
 TROUPE_INLINE vf swap_pairs(vf x) {
   return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
 }
@@ -121,7 +141,8 @@ struct code_block {
     const __m256i wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
     return _mm256_cvtepi32_ps(_mm256_add_epi32(wide, _mm256_set1_epi32(offset)));
   }
-  /// |w| as the unsigned operand and sign(w) * a as the other: 2 * 128 * 127 does not saturate 16 bits.
+  /// |w| as the unsigned operand and sign(w) * a as the other: 2 * 128 * 127 does not saturate 16
+  /// bits.
   inline __attribute__((always_inline)) __m256 half_u8(const std::int8_t* a, int half) const {
     __m256i sum = _mm256_setzero_si256();
 #pragma GCC unroll 8
@@ -136,7 +157,8 @@ struct code_block {
   inline __attribute__((always_inline)) vf dot_u4(const std::int8_t* a, std::int32_t offset) const {
     return {half_u4(a, offset, 0), half_u4(a, offset, 1)};
   }
-  /// The offset belongs to unsigned codes and is not needed with signed ones: the integer is the same.
+  /// The offset belongs to unsigned codes and is not needed with signed ones: the integer is the
+  /// same.
   inline __attribute__((always_inline)) vf dot_u8(const std::int8_t* a, std::int32_t) const {
     return {half_u8(a, 0), half_u8(a, 1)};
   }

@@ -11,10 +11,18 @@ namespace troupe::gpu::TROUPE_ISA_NS {
 using vf = __m512;
 using vm = __mmask16;
 
-TROUPE_INLINE vf zero() { return _mm512_setzero_ps(); }
-TROUPE_INLINE vf set1(float x) { return _mm512_set1_ps(x); }
-TROUPE_INLINE vf load(const float* p) { return _mm512_loadu_ps(p); }
-TROUPE_INLINE void store(float* p, vf x) { _mm512_storeu_ps(p, x); }
+TROUPE_INLINE vf zero() {
+  return _mm512_setzero_ps();
+}
+TROUPE_INLINE vf set1(float x) {
+  return _mm512_set1_ps(x);
+}
+TROUPE_INLINE vf load(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+TROUPE_INLINE void store(float* p, vf x) {
+  _mm512_storeu_ps(p, x);
+}
 TROUPE_INLINE vf load_f16(const std::uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
@@ -22,14 +30,30 @@ TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-TROUPE_INLINE vf add(vf a, vf b) { return _mm512_add_ps(a, b); }
-TROUPE_INLINE vf sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-TROUPE_INLINE vf mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-TROUPE_INLINE vf div(vf a, vf b) { return _mm512_div_ps(a, b); }
-TROUPE_INLINE vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-TROUPE_INLINE vf max(vf a, vf b) { return _mm512_max_ps(a, b); }
-TROUPE_INLINE vf min(vf a, vf b) { return _mm512_min_ps(a, b); }
-TROUPE_INLINE vf abs(vf a) { return _mm512_abs_ps(a); }
+TROUPE_INLINE vf add(vf a, vf b) {
+  return _mm512_add_ps(a, b);
+}
+TROUPE_INLINE vf sub(vf a, vf b) {
+  return _mm512_sub_ps(a, b);
+}
+TROUPE_INLINE vf mul(vf a, vf b) {
+  return _mm512_mul_ps(a, b);
+}
+TROUPE_INLINE vf div(vf a, vf b) {
+  return _mm512_div_ps(a, b);
+}
+TROUPE_INLINE vf fma(vf a, vf b, vf c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+TROUPE_INLINE vf max(vf a, vf b) {
+  return _mm512_max_ps(a, b);
+}
+TROUPE_INLINE vf min(vf a, vf b) {
+  return _mm512_min_ps(a, b);
+}
+TROUPE_INLINE vf abs(vf a) {
+  return _mm512_abs_ps(a);
+}
 TROUPE_INLINE vf round(vf a) {
   return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -38,13 +62,21 @@ TROUPE_INLINE vf power_of_two(vf n) {
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
-TROUPE_INLINE vf swap_pairs(vf a) { return _mm512_permute_ps(a, 0xB1); }
+TROUPE_INLINE vf swap_pairs(vf a) {
+  return _mm512_permute_ps(a, 0xB1);
+}
 TROUPE_INLINE vf iota() {
   return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
-TROUPE_INLINE vm less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-TROUPE_INLINE bool any_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0; }
-TROUPE_INLINE vf select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
+TROUPE_INLINE vm less(vf a, vf b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+TROUPE_INLINE bool any_nan(vf a) {
+  return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0;
+}
+TROUPE_INLINE vf select(vm m, vf yes, vf no) {
+  return _mm512_mask_blend_ps(m, no, yes);
+}
 
 /// x holds integers in -127..127: 16 codes, and their sum.
 TROUPE_INLINE std::int32_t store_codes(std::int8_t* p, vf x) {
@@ -53,7 +85,8 @@ TROUPE_INLINE std::int32_t store_codes(std::int8_t* p, vf x) {
   return _mm512_reduce_add_epi32(q);
 }
 
-/// The codes of one panel block, 16 rows x 32 columns, ready to be multiplied with many activation rows.
+/// The codes of one panel block, 16 rows x 32 columns, ready to be multiplied with many activation
+/// rows.
 struct code_block {
   __m512i w[8];
 

@@ -31,13 +31,17 @@ TROUPE_INLINE vf each_lane(Op op) {
 TROUPE_INLINE vf set1(float x) {
   return each([=](int) { return vf::quad{x, x, x, x}; });
 }
-TROUPE_INLINE vf zero() { return set1(0.0f); }
+TROUPE_INLINE vf zero() {
+  return set1(0.0f);
+}
 TROUPE_INLINE vf load(const float* p) {
   vf out;
   __builtin_memcpy(&out, p, 64);
   return out;
 }
-TROUPE_INLINE void store(float* p, vf x) { __builtin_memcpy(p, &x, 64); }
+TROUPE_INLINE void store(float* p, vf x) {
+  __builtin_memcpy(p, &x, 64);
+}
 TROUPE_INLINE vf load_f16(const std::uint16_t* p) {
   return each_lane([=](int i) { return half_to_float(p[i]); });
 }
@@ -56,7 +60,8 @@ TROUPE_INLINE vf mul(const vf& x, const vf& y) {
 TROUPE_INLINE vf div(const vf& x, const vf& y) {
   return each([&](int i) { return x.q[i] / y.q[i]; });
 }
-/// Two roundings here: the baseline has no fused operation. The same on every path of this instruction set.
+/// Two roundings here: the baseline has no fused operation. The same on every path of this
+/// instruction set.
 TROUPE_INLINE vf fma(const vf& x, const vf& y, const vf& z) {
   return each([&](int i) { return x.q[i] * y.q[i] + z.q[i]; });
 }
@@ -112,7 +117,8 @@ TROUPE_INLINE std::int32_t store_codes(std::int8_t* p, const vf& x) {
   return sum;
 }
 
-/// The codes of one panel block, [column][row] as 16-bit numbers so that the compiler can multiply them in vectors.
+/// The codes of one panel block, [column][row] as 16-bit numbers so that the compiler can multiply
+/// them in vectors.
 struct code_block {
   std::int16_t w[32][16];
 

@@ -1,6 +1,6 @@
-// A checked batch, laid out as flat rows in segments of bounded size: what plan() makes and run() consumes.
-// A segment goes through all layers before the next begins, so memory does not grow with the batch.
-// Pure: reads the batch and the device's limits, touches no weights and no KV.
+// A checked batch, laid out as flat rows in segments of bounded size: what plan() makes and run()
+// consumes. A segment goes through all layers before the next begins, so memory does not grow with
+// the batch. Pure: reads the batch and the device's limits, touches no weights and no KV.
 #pragma once
 #include <memory>
 #include <vector>

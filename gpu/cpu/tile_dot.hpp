@@ -1,6 +1,6 @@
-// The inner loop of every matmul: one weight panel times one tile of 1 to 8 activation rows, sums in registers.
-// The operations of a row do not depend on how many rows share the tile: that is what keeps results independent of
-// batching. Included by units of an instruction set alone.
+// The inner loop of every matmul: one weight panel times one tile of 1 to 8 activation rows, sums
+// in registers. The operations of a row do not depend on how many rows share the tile: that is what
+// keeps results independent of batching. Included by units of an instruction set alone.
 #pragma once
 #include "gpu/cpu/simd.hpp"
 #include "gpu/kernels/tile.hpp"
@@ -18,6 +18,12 @@ TROUPE_INLINE void dot_quantized(const packed_matrix& m, const std::byte* panel,
   const std::int8_t* a = in.codes + std::size_t{tile} * in.blocks * tile_rows * block_cols;
   const tile_scales* s = in.scales + std::size_t{tile} * in.blocks;
   for (std::uint32_t b = 0; b < m.blocks; ++b) {
+    if constexpr (Rows <=
+                  2) {  // bound by memory: ask for the codes some blocks ahead, over panel ends too
+      for (std::size_t line = 0; line < block_bytes; line += 64) {
+        __builtin_prefetch(codes + 6 * block_bytes + line);
+      }
+    }
     code_block w;
     if constexpr (Kind == weight_kind::q8_0) {
       w.load_u8(codes);
@@ -29,8 +35,8 @@ TROUPE_INLINE void dot_quantized(const packed_matrix& m, const std::byte* panel,
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       const std::int32_t offset = has_min ? 0 : -zero_point * s->code_sum[r];
-      const vf dot = Kind == weight_kind::q8_0 ? w.dot_u8(a + r * 32, offset)
-                                               : w.dot_u4(a + r * 32, offset);
+      const vf dot =
+          Kind == weight_kind::q8_0 ? w.dot_u8(a + r * 32, offset) : w.dot_u4(a + r * 32, offset);
       acc[r] = fma(dot, mul(scale, set1(s->scale[r])), acc[r]);
       if constexpr (has_min) acc[r] = fma(minimum, set1(s->sum[r]), acc[r]);
     }
@@ -98,11 +104,16 @@ inline tile_function tile_for_rows(std::uint32_t rows) {
 
 inline tile_function tile_for(weight_kind kind, std::uint32_t rows) {
   switch (kind) {
-    case weight_kind::f32: return tile_for_rows<weight_kind::f32>(rows);
-    case weight_kind::f16: return tile_for_rows<weight_kind::f16>(rows);
-    case weight_kind::q4_0: return tile_for_rows<weight_kind::q4_0>(rows);
-    case weight_kind::q4_1: return tile_for_rows<weight_kind::q4_1>(rows);
-    case weight_kind::q8_0: break;
+    case weight_kind::f32:
+      return tile_for_rows<weight_kind::f32>(rows);
+    case weight_kind::f16:
+      return tile_for_rows<weight_kind::f16>(rows);
+    case weight_kind::q4_0:
+      return tile_for_rows<weight_kind::q4_0>(rows);
+    case weight_kind::q4_1:
+      return tile_for_rows<weight_kind::q4_1>(rows);
+    case weight_kind::q8_0:
+      break;
   }
   return tile_for_rows<weight_kind::q8_0>(rows);
 }

@@ -11,11 +11,16 @@ namespace {
 
 weight_kind kind_of(tensor_type type) {
   switch (type) {
-    case tensor_type::f32: return weight_kind::f32;
-    case tensor_type::f16: return weight_kind::f16;
-    case tensor_type::q4_0: return weight_kind::q4_0;
-    case tensor_type::q4_1: return weight_kind::q4_1;
-    case tensor_type::q8_0: break;
+    case tensor_type::f32:
+      return weight_kind::f32;
+    case tensor_type::f16:
+      return weight_kind::f16;
+    case tensor_type::q4_0:
+      return weight_kind::q4_0;
+    case tensor_type::q4_1:
+      return weight_kind::q4_1;
+    case tensor_type::q8_0:
+      break;
   }
   return weight_kind::q8_0;
 }
@@ -42,7 +47,9 @@ struct chunk {
   std::uint32_t begin, end;  // panels
 };
 
-std::size_t padded_floats(const gguf_tensor& t) { return (t.shape[0] + 31) / 32 * 32; }
+std::size_t padded_floats(const gguf_tensor& t) {
+  return (t.shape[0] + 31) / 32 * 32;
+}
 
 void read_vector(const gguf_tensor& t, float* out) {
   embedding_row({kind_of(t.type), t.data.data(), static_cast<std::uint32_t>(t.shape[0]), 0, out});
@@ -58,15 +65,19 @@ model_weights::model_weights(const gguf_file& file, const model_config& config, 
     const std::string prefix = "blk." + std::to_string(i) + ".";
     const auto at = [&](const char* name) { return &tensor_of(file, prefix + name + ".weight"); };
     layer_weights& layer = layers_[i];
-    matrices.insert(matrices.end(), {{&layer.q, at("attn_q")}, {&layer.k, at("attn_k")},
-                                     {&layer.v, at("attn_v")}, {&layer.o, at("attn_output")},
-                                     {&layer.gate, at("ffn_gate")}, {&layer.up, at("ffn_up")},
+    matrices.insert(matrices.end(), {{&layer.q, at("attn_q")},
+                                     {&layer.k, at("attn_k")},
+                                     {&layer.v, at("attn_v")},
+                                     {&layer.o, at("attn_output")},
+                                     {&layer.gate, at("ffn_gate")},
+                                     {&layer.up, at("ffn_up")},
                                      {&layer.down, at("ffn_down")}});
     vectors.push_back({&layer.attention_norm, at("attn_norm")});
     vectors.push_back({&layer.ffn_norm, at("ffn_norm")});
   }
   const gguf_tensor& embedding = tensor_of(file, "token_embd.weight");
-  matrices.push_back({&head_, config.tied_embeddings ? &embedding : &tensor_of(file, "output.weight")});
+  matrices.push_back(
+      {&head_, config.tied_embeddings ? &embedding : &tensor_of(file, "output.weight")});
   vectors.push_back({&output_norm_, &tensor_of(file, "output_norm.weight")});
   embedding_ = {kind_of(embedding.type), embedding.data.data(), config.width, 0, nullptr};
 

@@ -1,5 +1,6 @@
-// The model's weights on the CPU device: every matrix repacked once at load, norm vectors as padded floats. Owns the packed
-// memory; keeps no pointer into the file except for the embedding rows, so the file must outlive it.
+// The model's weights on the CPU device: every matrix repacked once at load, norm vectors as padded
+// floats. Owns the packed memory; keeps no pointer into the file except for the embedding rows, so
+// the file must outlive it.
 #pragma once
 #include <vector>
 

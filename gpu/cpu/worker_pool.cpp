@@ -51,7 +51,8 @@ void worker_pool::run_chunks(std::uint32_t count, chunk_function function, void*
     return;
   }
   const std::uint32_t job = job_.load(std::memory_order_relaxed) + 1;
-  // Closed before the fields change: a late worker that sees a new field also sees this, and its claim fails.
+  // Closed before the fields change: a late worker that sees a new field also sees this, and its
+  // claim fails.
   next_.store(std::uint64_t{job} << 32 | closed, std::memory_order_relaxed);
   count_.store(count, std::memory_order_release);
   function_.store(function, std::memory_order_release);
@@ -79,7 +80,8 @@ void worker_pool::work(std::uint32_t job) {
     if (index >= count) return;
     if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
     function(context, index);
-    // The last chunk's count may end the job, so the caller may have gone on when notify runs; the atomics live on.
+    // The last chunk's count may end the job, so the caller may have gone on when notify runs; the
+    // atomics live on.
     done_.fetch_add(1);
     if (caller_sleeps_.load()) done_.notify_one();
     next = next_.load(std::memory_order_acquire);

@@ -1,6 +1,7 @@
-// Fork and join for kernels: persistent threads that claim numbered chunks of one job at a time; the calling thread works
-// too. A chunk is claimed, never assigned, so a thread that lost its core delays only the chunk it holds. Between jobs
-// workers spin for some tens of microseconds, then sleep. One caller at a time; chunks must not throw.
+// Fork and join for kernels: persistent threads that claim numbered chunks of one job at a time;
+// the calling thread works too. A chunk is claimed, never assigned, so a thread that lost its core
+// delays only the chunk it holds. Between jobs workers spin for some tens of microseconds, then
+// sleep. One caller at a time; chunks must not throw.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,11 +20,13 @@ class worker_pool {
 
   std::uint32_t threads() const { return static_cast<std::uint32_t>(workers_.size()) + 1; }
 
-  /// Calls function(i) once for every i < count, on any thread; returns when all are done, and their writes are visible.
+  /// Calls function(i) once for every i < count, on any thread; returns when all are done, and
+  /// their writes are visible.
   template <class Function>
   void run(std::uint32_t count, Function&& function) {
-    run_chunks(count, [](void* context, std::uint32_t i) { (*static_cast<Function*>(context))(i); },
-               const_cast<void*>(static_cast<const void*>(&function)));
+    run_chunks(
+        count, [](void* context, std::uint32_t i) { (*static_cast<Function*>(context))(i); },
+        const_cast<void*>(static_cast<const void*>(&function)));
   }
 
  private:
@@ -32,8 +35,9 @@ class worker_pool {
   void work(std::uint32_t job);
   void serve();
 
-  // Job number (high half) and next chunk (low half) in one word: a claim can never touch another job. The fields below
-  // are rewritten only when every chunk of the last job is done and the word is closed; a late reader's claim fails.
+  // Job number (high half) and next chunk (low half) in one word: a claim can never touch another
+  // job. The fields below are rewritten only when every chunk of the last job is done and the word
+  // is closed; a late reader's claim fails.
   alignas(64) std::atomic<std::uint64_t> next_{0};
   alignas(64) std::atomic<std::uint32_t> done_{0};
   alignas(64) std::atomic<std::uint32_t> job_{0};

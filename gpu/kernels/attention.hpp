@@ -1,15 +1,16 @@
-// Causal attention of a tile of queries (rows of one sequence x the query heads of one KV head) over their context.
-// The context is cut into splits of 256 tokens at absolute positions. Within a split: scores (dims in order), maximum,
-// exp, sum (lane = position mod 16, one fixed tree), weighted V in token order; splits are merged in index order.
-// So a query's bits depend on its own position and context alone. Positions behind a query are never multiplied in.
-// Reads 4 * head_dim bytes per token and tile; `out` is [row][head * head_dim + d].
+// Causal attention of a tile of queries (rows of one sequence x the query heads of one KV head)
+// over their context. The context is cut into splits of 256 tokens at absolute positions. Within a
+// split: scores (dims in order), maximum, exp, sum (lane = position mod 16, one fixed tree),
+// weighted V in token order; splits are merged in index order. So a query's bits depend on its own
+// position and context alone. Positions behind a query are never multiplied in. Reads 4 * head_dim
+// bytes per token and tile; `out` is [row][head * head_dim + d].
 #pragma once
 #include "gpu/kernels/rope.hpp"
 
 namespace troupe::gpu {
 
 inline constexpr std::uint32_t split_tokens = 256;
-inline constexpr std::uint32_t query_tile = 12;     ///< most queries (rows x heads) of one tile
+inline constexpr std::uint32_t query_tile = 12;  ///< most queries (rows x heads) of one tile
 inline constexpr std::uint32_t head_dim_max = 256;
 
 struct attention_params {
@@ -21,12 +22,12 @@ struct attention_params {
   const std::uint32_t* blocks = nullptr;  ///< block table of the sequence
   std::uint32_t head_dim = 0;             ///< multiple of 16, <= 256
   float scale = 0.0f;
-  std::uint32_t row = 0;                  ///< first row of the tile
+  std::uint32_t row = 0;  ///< first row of the tile
   std::uint32_t rows = 0;
-  std::uint32_t position = 0;             ///< of the first row
+  std::uint32_t position = 0;  ///< of the first row
   std::uint32_t kv_head = 0;
-  std::uint32_t head = 0;                 ///< first query head
-  std::uint32_t heads = 0;                ///< rows * heads <= 12
+  std::uint32_t head = 0;   ///< first query head
+  std::uint32_t heads = 0;  ///< rows * heads <= 12
 };
 
 }  // namespace troupe::gpu

@@ -1,5 +1,6 @@
-// One row of a tensor as 32-bit floats, read from the mapped file: how a token's embedding is looked up.
-// `row` < rows; writes `cols` floats. No instruction-set variants: it is a few hundred elements per token.
+// One row of a tensor as 32-bit floats, read from the mapped file: how a token's embedding is
+// looked up. `row` < rows; writes `cols` floats. No instruction-set variants: it is a few hundred
+// elements per token.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 

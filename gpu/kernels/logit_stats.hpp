@@ -1,5 +1,6 @@
-// What the sampler needs of one row of logits: the likeliest token (lowest id on ties), whether a NaN is among them, and
-// sum exp((x - max) * inverse_temperature), summed per 1,024 values in 16 lanes and then in double, in index order.
+// What the sampler needs of one row of logits: the likeliest token (lowest id on ties), whether a
+// NaN is among them, and sum exp((x - max) * inverse_temperature), summed per 1,024 values in 16
+// lanes and then in double, in index order.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 
@@ -19,9 +20,9 @@ struct logit_stats_params {
 struct exp_sum_params {
   const float* logits = nullptr;
   std::uint32_t count = 0;
-  float max = 0.0f;                  ///< finite
+  float max = 0.0f;  ///< finite
   float inverse_temperature = 1.0f;
-  float* weights = nullptr;          ///< exp values out, [count], or null
+  float* weights = nullptr;  ///< exp values out, [count], or null
 };
 
 }  // namespace troupe::gpu

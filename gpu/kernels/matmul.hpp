@@ -1,8 +1,9 @@
 // out[r][o] = sum_c W[o][c] * in[r][c] (+ add[r][o]), for a range of rows and of weight panels.
-// Every output element is summed in column order, 32 columns at a time, by the same operations whatever the row
-// tile: acc = fma(float(integer dot), d_w * d_a, acc), then for q4_1 acc = fma(m_w, sum_a, acc).
-// Reads panel_bytes per panel and row tile (from cache), 36 bytes per row and block; writes 64 bytes per row and panel.
-// `out` is [row][out_stride], out_stride >= panels * 16; `add` may be `out`. `in` must hold what the kind needs.
+// Every output element is summed in column order, 32 columns at a time, by the same operations
+// whatever the row tile: acc = fma(float(integer dot), d_w * d_a, acc), then for q4_1 acc =
+// fma(m_w, sum_a, acc). Reads panel_bytes per panel and row tile (from cache), 36 bytes per row and
+// block; writes 64 bytes per row and panel. `out` is [row][out_stride], out_stride >= panels * 16;
+// `add` may be `out`. `in` must hold what the kind needs.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 
@@ -17,7 +18,7 @@ struct matmul_params {
   activation in;
   float* out = nullptr;
   std::size_t out_stride = 0;
-  const float* add = nullptr;   ///< residual, same shape and stride as `out`, or null
+  const float* add = nullptr;  ///< residual, same shape and stride as `out`, or null
 };
 
 }  // namespace troupe::gpu

@@ -1,7 +1,8 @@
-// 8-bit codes per row and 32 columns: scale = max|x| / 127, code = round to nearest even (x / scale).
-// A block that holds a NaN or an infinity gets scale NaN and codes 0, so that the row, and only it, ends as NaN;
-// max|x| < 1e-30 counts as zero. Reads 4 bytes and writes 1 + 12/32 bytes per element.
-// `in` is [row][in_stride] with columns up to blocks * 32 readable and zero behind the last real one.
+// 8-bit codes per row and 32 columns: scale = max|x| / 127, code = round to nearest even (x /
+// scale). A block that holds a NaN or an infinity gets scale NaN and codes 0, so that the row, and
+// only it, ends as NaN; max|x| < 1e-30 counts as zero. Reads 4 bytes and writes 1 + 12/32 bytes per
+// element. `in` is [row][in_stride] with columns up to blocks * 32 readable and zero behind the
+// last real one.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 

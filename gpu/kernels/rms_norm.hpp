@@ -1,6 +1,7 @@
 // y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, quantized on the way out as quantize.hpp says.
-// The squares are summed in 16 lanes (column mod 16) and folded in one fixed tree. `in` row of output row r is
-// source_rows[r], or r when source_rows is null. Padding columns of `in` and `weight` are zero.
+// The squares are summed in 16 lanes (column mod 16) and folded in one fixed tree. `in` row of
+// output row r is source_rows[r], or r when source_rows is null. Padding columns of `in` and
+// `weight` are zero.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 

@@ -1,9 +1,11 @@
-// Layouts shared by the ops: weight panels and activation tiles. Plain structs of pointers and numbers, because units
-// compiled for different instruction sets include them; owned by nobody here, never allocates.
+// Layouts shared by the ops: weight panels and activation tiles. Plain structs of pointers and
+// numbers, because units compiled for different instruction sets include them; owned by nobody
+// here, never allocates.
 //
 //   weight panel: 16 output rows x all columns        activation tile: 8 rows x all columns
 //     scales  [block][f16 d x16 | f16 m x16]            codes  [block][row 0..7][32 x int8]
-//     codes   [block][group][row 0..15][4 columns]      scales [block]{scale, sum, code_sum}[row 0..7]
+//     codes   [block][group][row 0..15][4 columns]      scales [block]{scale, sum, code_sum}[row
+//     0..7]
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +27,10 @@ struct packed_matrix {
   weight_kind kind = weight_kind::f32;
   std::uint32_t rows = 0;
   std::uint32_t cols = 0;
-  std::uint32_t panels = 0;       ///< ceil(rows / 16)
-  std::uint32_t blocks = 0;       ///< ceil(cols / 32)
+  std::uint32_t panels = 0;  ///< ceil(rows / 16)
+  std::uint32_t blocks = 0;  ///< ceil(cols / 32)
   std::size_t panel_bytes = 0;
-  std::size_t codes_offset = 0;   ///< start of the codes inside a panel
+  std::size_t codes_offset = 0;  ///< start of the codes inside a panel
   const std::byte* data = nullptr;
 };
 
@@ -39,12 +41,13 @@ struct tile_scales {
   std::int32_t code_sum[tile_rows];  ///< sum of the 32 codes
 };
 
-/// Rows of activations, as 32-bit floats, as 8-bit tiles, or both (a null pointer means: not wanted).
+/// Rows of activations, as 32-bit floats, as 8-bit tiles, or both (a null pointer means: not
+/// wanted).
 struct activation {
-  float* values = nullptr;           ///< [row][stride]; columns up to blocks * 32 are readable
+  float* values = nullptr;  ///< [row][stride]; columns up to blocks * 32 are readable
   std::size_t stride = 0;
-  std::int8_t* codes = nullptr;      ///< [tile][block][8][32]
-  tile_scales* scales = nullptr;     ///< [tile][block]
+  std::int8_t* codes = nullptr;   ///< [tile][block][8][32]
+  tile_scales* scales = nullptr;  ///< [tile][block]
   std::uint32_t blocks = 0;
 };
 

@@ -31,7 +31,8 @@ std::uint32_t byte_pair_merges::rank_of(token_id left, token_id right) const {
   return slots_[probe(pair_of(left, right))].rank;
 }
 
-void byte_pair_merges::apply(const std::vector<token_id>& input, scratch& work, std::vector<token_id>& out) const {
+void byte_pair_merges::apply(const std::vector<token_id>& input, scratch& work,
+                             std::vector<token_id>& out) const {
   if (input.size() < 2) {
     out.insert(out.end(), input.begin(), input.end());
     return;
@@ -49,7 +50,8 @@ void byte_pair_merges::apply(const std::vector<token_id>& input, scratch& work, 
   }
   std::make_heap(queue.begin(), queue.end(), std::greater<>());
 
-  // Refreshes the merge of the symbol at `at` with its successor; what was queued for it before goes stale.
+  // Refreshes the merge of the symbol at `at` with its successor; what was queued for it before
+  // goes stale.
   const auto requeue = [&](std::uint32_t at) {
     auto& symbol = symbols[at];
     symbol.rank = symbol.next == none ? none : rank_of(symbol.id, symbols[symbol.next].id);

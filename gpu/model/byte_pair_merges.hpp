@@ -1,5 +1,5 @@
-// The merge table of a byte-level BPE vocabulary and the merging of one piece. Immutable once filled.
-// n log n in the piece's length, with constant stack; the scratch buffers are the caller's.
+// The merge table of a byte-level BPE vocabulary and the merging of one piece. Immutable once
+// filled. n log n in the piece's length, with constant stack; the scratch buffers are the caller's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,8 @@ class byte_pair_merges {
   /// Room for `count` merges.
   explicit byte_pair_merges(std::size_t count = 0);
 
-  /// The pair becomes `merged`; lower ranks go first. A pair that is already there keeps its first rank.
+  /// The pair becomes `merged`; lower ranks go first. A pair that is already there keeps its first
+  /// rank.
   void add(token_id left, token_id right, token_id merged, std::uint32_t rank);
 
   struct scratch {

@@ -11,21 +11,26 @@ namespace {
 
 constexpr std::size_t source_bytes_max = 1u << 20;
 
-/// Roles a request may use are checked where it enters; only these are taken for the template's own words here.
+/// Roles a request may use are checked where it enters; only these are taken for the template's own
+/// words here.
 bool is_known_role(std::string_view role) {
-  for (const std::string_view known : {"system", "user", "assistant", "tool", "developer", "function", "ipython"}) {
+  for (const std::string_view known :
+       {"system", "user", "assistant", "tool", "developer", "function", "ipython"}) {
     if (role == known) return true;
   }
   return false;
 }
 
 jinja::value message_list(jinja::guard& g, const std::vector<chat_turn>& messages) {
-  const auto key = [](std::string_view name) { return std::make_shared<const jinja::text>(name, true); };
+  const auto key = [](std::string_view name) {
+    return std::make_shared<const jinja::text>(name, true);
+  };
   const auto role = key("role"), content = key("content");
   std::vector<jinja::value> out;
   for (const auto& turn : messages) {
     std::vector<std::pair<jinja::text_ref, jinja::value>> entries;
-    entries.emplace_back(role, jinja::make_text(g, jinja::text(turn.role, is_known_role(turn.role))));
+    entries.emplace_back(role,
+                         jinja::make_text(g, jinja::text(turn.role, is_known_role(turn.role))));
     entries.emplace_back(content, jinja::make_text(g, jinja::text(turn.content, false)));
     out.push_back(jinja::make_dict(g, std::move(entries)));
   }
@@ -58,7 +63,8 @@ chat_template chat_template::compile(std::string_view source, std::string bos, s
   return out;
 }
 
-std::vector<template_span> chat_template::render(const std::vector<chat_turn>& messages, bool add_generation_prompt) const {
+std::vector<template_span> chat_template::render(const std::vector<chat_turn>& messages,
+                                                 bool add_generation_prompt) const {
   jinja::guard g(impl_->source);
   jinja::evaluator::scope globals;
   globals.emplace_back("messages", message_list(g, messages));

@@ -1,6 +1,7 @@
-// The chat template of a model file: a small, safe Jinja engine that covers what such templates use. It renders to
-// spans, trusted (the template's own text, where special tokens may be parsed) or not (what users wrote);
-// filters and concatenation keep the distinction. Bounded in output, steps and nesting.
+// The chat template of a model file: a small, safe Jinja engine that covers what such templates
+// use. It renders to spans, trusted (the template's own text, where special tokens may be parsed)
+// or not (what users wrote); filters and concatenation keep the distinction. Bounded in output,
+// steps and nesting.
 #pragma once
 #include <memory>
 #include <stdexcept>
@@ -35,7 +36,8 @@ class chat_template {
 
   /// Throws template_error (raise_exception in the template, unknown name or filter, a limit).
   /// Neighbouring spans of the same trust are merged.
-  std::vector<template_span> render(const std::vector<chat_turn>& messages, bool add_generation_prompt) const;
+  std::vector<template_span> render(const std::vector<chat_turn>& messages,
+                                    bool add_generation_prompt) const;
 
  private:
   chat_template();

@@ -17,20 +17,23 @@
 namespace troupe::gpu {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "GGUF files are read in place, little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "GGUF files are read in place, little-endian");
 
 constexpr std::uint64_t header_bytes = 24;
-// The least a metadata entry (key of one byte, type, value of one byte) and a tensor entry (name of one
-// byte, one dimension, type, offset) can take.
+// The least a metadata entry (key of one byte, type, value of one byte) and a tensor entry (name of
+// one byte, one dimension, type, offset) can take.
 constexpr std::uint64_t least_entry_bytes = 8 + 1 + 4 + 1;
 constexpr std::uint64_t least_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;
 
-// Names of ggml's tensor types, to say what a file holds that cannot be loaded. Empty: a retired number.
+// Names of ggml's tensor types, to say what a file holds that cannot be loaded. Empty: a retired
+// number.
 constexpr const char* type_names[] = {
-    "F32",     "F16",  "Q4_0",   "Q4_1",  "",      "",       "Q5_0", "Q5_1", "Q8_0", "Q8_1",
-    "Q2_K",    "Q3_K", "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",   "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S",
-    "IQ4_NL",  "IQ3_S", "IQ2_S", "IQ4_XS", "I8",   "I16",    "I32",  "I64",  "F64",  "IQ1_M",
-    "BF16",    "",     "",       "",      "TQ1_0", "TQ2_0",  "",     "",     "",     "MXFP4"};
+    "F32",     "F16",    "Q4_0",    "Q4_1",  "",       "",      "Q5_0",  "Q5_1",
+    "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
+    "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
+    "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",  "",
+    "",        "",       "TQ1_0",   "TQ2_0", "",       "",      "",      "MXFP4"};
 
 bool loadable(std::uint32_t type) {
   switch (static_cast<tensor_type>(type)) {
@@ -38,7 +41,8 @@ bool loadable(std::uint32_t type) {
     case tensor_type::f16:
     case tensor_type::q4_0:
     case tensor_type::q4_1:
-    case tensor_type::q8_0: return true;
+    case tensor_type::q8_0:
+      return true;
   }
   return false;
 }
@@ -51,7 +55,8 @@ std::string type_text(std::uint32_t type) {
 /// Closes the descriptor; the mapping outlives it.
 class descriptor {
  public:
-  explicit descriptor(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  explicit descriptor(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -63,13 +68,16 @@ class descriptor {
   int fd_;
 };
 
-std::string system_text(int error) { return std::generic_category().message(error); }
+std::string system_text(int error) {
+  return std::generic_category().message(error);
+}
 
 void check_magic(const gguf_file& file, const unsigned char* start) {
   const std::string_view magic(reinterpret_cast<const char*>(start), 4);
   if (magic == "GGUF") return;
   std::string found = "magic is " + shown(magic) + ", expected \"GGUF\"";
-  if (start[8] == '{' && std::all_of(start + 4, start + 8, [](unsigned char c) { return c == 0; })) {
+  if (start[8] == '{' &&
+      std::all_of(start + 4, start + 8, [](unsigned char c) { return c == 0; })) {
     found += " (this looks like a safetensors file)";
   } else if (magic == "FUGG") {
     found += " (this looks like a byte-swapped file)";
@@ -83,14 +91,16 @@ void check_version(const gguf_file& file, std::uint32_t version) {
   if (version == 2 || version == 3) return;
   if ((version & 0xffffu) == 0 && version != 0) {
     const auto swapped = (version >> 24) | ((version >> 8) & 0xff00u);
-    file.fail("version: " + std::to_string(swapped) + " in big-endian order; only little-endian files are supported");
+    file.fail("version: " + std::to_string(swapped) +
+              " in big-endian order; only little-endian files are supported");
   }
   file.fail("version: " + std::to_string(version) + ", supported are 2 and 3");
 }
 
 void check_counts(const gguf_file& file, std::uint64_t tensors, std::uint64_t entries) {
   const auto left = file.size_bytes() - header_bytes;
-  const auto sizes = "; truncated or damaged: the file has " + std::to_string(file.size_bytes()) + " bytes, expected at least ";
+  const auto sizes = "; truncated or damaged: the file has " + std::to_string(file.size_bytes()) +
+                     " bytes, expected at least ";
   if (entries > left / least_entry_bytes) {
     const bool sum_fits = entries < (1ull << 56);
     file.fail("n_kv: " + std::to_string(entries) + sizes +
@@ -99,12 +109,15 @@ void check_counts(const gguf_file& file, std::uint64_t tensors, std::uint64_t en
   if (tensors > (left - entries * least_entry_bytes) / least_tensor_bytes) {
     const bool sum_fits = tensors < (1ull << 56);
     file.fail("n_tensors: " + std::to_string(tensors) + sizes +
-              (sum_fits ? std::to_string(header_bytes + entries * least_entry_bytes + tensors * least_tensor_bytes)
+              (sum_fits ? std::to_string(header_bytes + entries * least_entry_bytes +
+                                         tensors * least_tensor_bytes)
                         : "2^56"));
   }
   const auto most = std::to_string(gguf_limits::entries_max) + " are allowed";
-  if (entries > gguf_limits::entries_max) file.fail("n_kv: " + std::to_string(entries) + ", at most " + most);
-  if (tensors > gguf_limits::entries_max) file.fail("n_tensors: " + std::to_string(tensors) + ", at most " + most);
+  if (entries > gguf_limits::entries_max)
+    file.fail("n_kv: " + std::to_string(entries) + ", at most " + most);
+  if (tensors > gguf_limits::entries_max)
+    file.fail("n_tensors: " + std::to_string(tensors) + ", at most " + most);
 }
 
 /// Where a tensor's bytes are, before the start of the data is known.
@@ -122,7 +135,8 @@ std::uint64_t tensor_bytes(const gguf_file& file, const gguf_tensor& tensor) {
               std::to_string(per_block) + " elements of a " + name_of(tensor.type) + " block");
   }
   std::uint64_t bytes = 0;
-  bool overflow = __builtin_mul_overflow(tensor.shape[0] / per_block, std::uint64_t{block_bytes(tensor.type)}, &bytes);
+  bool overflow = __builtin_mul_overflow(tensor.shape[0] / per_block,
+                                         std::uint64_t{block_bytes(tensor.type)}, &bytes);
   for (std::size_t i = 1; i < tensor.shape.size(); ++i) {
     overflow = overflow || __builtin_mul_overflow(bytes, tensor.shape[i], &bytes);
   }
@@ -130,24 +144,28 @@ std::uint64_t tensor_bytes(const gguf_file& file, const gguf_tensor& tensor) {
   return bytes;
 }
 
-gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t index, placement& place) {
+gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t index,
+                        placement& place) {
   gguf_tensor tensor;
-  tensor.name = in.text("name of tensor " + std::to_string(index), gguf_limits::tensor_name_bytes_max);
+  tensor.name =
+      in.text("name of tensor " + std::to_string(index), gguf_limits::tensor_name_bytes_max);
   if (tensor.name.empty()) file.fail("name of tensor " + std::to_string(index) + ": empty");
   const auto what = "tensor " + shown(tensor.name) + ": ";
   const auto dimensions = in.u32(what + "n_dims");
-  if (dimensions < 1 || dimensions > 4) file.fail(what + "n_dims is " + std::to_string(dimensions) + ", expected 1 to 4");
+  if (dimensions < 1 || dimensions > 4)
+    file.fail(what + "n_dims is " + std::to_string(dimensions) + ", expected 1 to 4");
   for (std::uint32_t i = 0; i < dimensions; ++i) {
     const auto dimension = in.u64(what + "shape");
     if (dimension == 0 || dimension > gguf_limits::dimension_max) {
-      file.fail(what + "shape[" + std::to_string(i) + "] is " + std::to_string(dimension) + ", expected 1 to " +
-                std::to_string(gguf_limits::dimension_max));
+      file.fail(what + "shape[" + std::to_string(i) + "] is " + std::to_string(dimension) +
+                ", expected 1 to " + std::to_string(gguf_limits::dimension_max));
     }
     tensor.shape.push_back(dimension);
   }
   const auto type = in.u32(what + "type");
   if (!loadable(type)) {
-    file.fail(what + "type is " + type_text(type) + ", supported are F32, F16, Q4_0, Q4_1 and Q8_0");
+    file.fail(what + "type is " + type_text(type) +
+              ", supported are F32, F16, Q4_0, Q4_1 and Q8_0");
   }
   tensor.type = static_cast<tensor_type>(type);
   place.offset = in.u64(what + "offset");
@@ -157,18 +175,21 @@ gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t in
 
 /// Alignment, ends and overlaps of all tensors, given where the data starts.
 void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& tensors,
-                      const std::vector<placement>& places, std::uint64_t data_start, std::uint64_t alignment) {
+                      const std::vector<placement>& places, std::uint64_t data_start,
+                      std::uint64_t alignment) {
   std::uint64_t expected = 0;
   std::size_t first_beyond = tensors.size();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto what = "tensor " + shown(tensors[i].name) + ": offset " + std::to_string(places[i].offset);
+    const auto what =
+        "tensor " + shown(tensors[i].name) + ": offset " + std::to_string(places[i].offset);
     if (places[i].offset % alignment != 0) {
       file.fail(what + " is not a multiple of the alignment " + std::to_string(alignment));
     }
     std::uint64_t end = 0;
     if (__builtin_add_overflow(places[i].offset, places[i].bytes, &end) ||
         __builtin_add_overflow(end, data_start, &end)) {
-      file.fail(what + " plus its " + std::to_string(places[i].bytes) + " bytes does not fit 64 bits");
+      file.fail(what + " plus its " + std::to_string(places[i].bytes) +
+                " bytes does not fit 64 bits");
     }
     if (end > file.size_bytes() && first_beyond == tensors.size()) first_beyond = i;
     expected = std::max(expected, end);
@@ -176,17 +197,21 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
   if (first_beyond != tensors.size()) {
     file.fail("tensor " + shown(tensors[first_beyond].name) + ": offset " +
               std::to_string(places[first_beyond].offset) + " plus its " +
-              std::to_string(places[first_beyond].bytes) + " bytes lies past the end; truncated or damaged: expected " +
-              std::to_string(expected) + " bytes, the file has " + std::to_string(file.size_bytes()));
+              std::to_string(places[first_beyond].bytes) +
+              " bytes lies past the end; truncated or damaged: expected " +
+              std::to_string(expected) + " bytes, the file has " +
+              std::to_string(file.size_bytes()));
   }
   std::vector<std::size_t> order(tensors.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return places[a].offset < places[b].offset; });
+  std::sort(order.begin(), order.end(),
+            [&](auto a, auto b) { return places[a].offset < places[b].offset; });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const auto& before = places[order[i - 1]];
     if (before.offset + before.bytes > places[order[i]].offset) {
-      file.fail("tensor " + shown(tensors[order[i]].name) + ": offset " + std::to_string(places[order[i]].offset) +
-                " overlaps tensor " + shown(tensors[order[i - 1]].name) + ", which ends at " +
+      file.fail("tensor " + shown(tensors[order[i]].name) + ": offset " +
+                std::to_string(places[order[i]].offset) + " overlaps tensor " +
+                shown(tensors[order[i - 1]].name) + ", which ends at " +
                 std::to_string(before.offset + before.bytes));
     }
   }
@@ -194,7 +219,9 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
 
 }  // namespace
 
-const char* name_of(tensor_type type) { return type_names[static_cast<std::uint32_t>(type)]; }
+const char* name_of(tensor_type type) {
+  return type_names[static_cast<std::uint32_t>(type)];
+}
 
 std::uint32_t block_elements(tensor_type type) {
   return type == tensor_type::f32 || type == tensor_type::f16 ? 1 : 32;
@@ -202,11 +229,16 @@ std::uint32_t block_elements(tensor_type type) {
 
 std::uint32_t block_bytes(tensor_type type) {
   switch (type) {
-    case tensor_type::f32: return 4;
-    case tensor_type::f16: return 2;
-    case tensor_type::q4_0: return 18;  // one f16 scale, 32 nibbles
-    case tensor_type::q4_1: return 20;  // f16 scale and minimum, 32 nibbles
-    case tensor_type::q8_0: return 34;  // one f16 scale, 32 bytes
+    case tensor_type::f32:
+      return 4;
+    case tensor_type::f16:
+      return 2;
+    case tensor_type::q4_0:
+      return 18;  // one f16 scale, 32 nibbles
+    case tensor_type::q4_1:
+      return 20;  // f16 scale and minimum, 32 nibbles
+    case tensor_type::q8_0:
+      return 34;  // one f16 scale, 32 bytes
   }
   return 0;
 }
@@ -229,11 +261,12 @@ gguf_file gguf_file::open(const std::string& path) {
     if (!S_ISREG(status.st_mode)) file.fail("is not a regular file, expected a GGUF file");
     file.size_ = static_cast<std::uint64_t>(status.st_size);
     if (file.size_ < header_bytes) {
-      file.fail("header: truncated: expected at least " + std::to_string(header_bytes) + " bytes, the file has " +
-                std::to_string(file.size_));
+      file.fail("header: truncated: expected at least " + std::to_string(header_bytes) +
+                " bytes, the file has " + std::to_string(file.size_));
     }
     void* map = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, opened.get(), 0);
-    if (map == MAP_FAILED) file.fail("cannot map " + std::to_string(file.size_) + " bytes: " + system_text(errno));
+    if (map == MAP_FAILED)
+      file.fail("cannot map " + std::to_string(file.size_) + " bytes: " + system_text(errno));
     file.map_ = map;
   }
   const auto* start = static_cast<const std::byte*>(file.map_);
@@ -249,12 +282,13 @@ gguf_file gguf_file::open(const std::string& path) {
     const std::string key(in.text("key " + std::to_string(i), gguf_limits::key_bytes_max));
     if (key.empty()) file.fail("key " + std::to_string(i) + ": empty");
     auto value = in.value("key " + shown(key));
-    if (!file.values_.emplace(key, std::move(value)).second) file.fail("key " + shown(key) + ": appears twice");
+    if (!file.values_.emplace(key, std::move(value)).second)
+      file.fail("key " + shown(key) + ": appears twice");
   }
   const auto alignment = file.find_uint("general.alignment").value_or(32);
   if (!std::has_single_bit(alignment) || alignment > gguf_limits::alignment_max) {
-    file.fail("general.alignment: " + std::to_string(alignment) + ", expected a power of two up to " +
-              std::to_string(gguf_limits::alignment_max));
+    file.fail("general.alignment: " + std::to_string(alignment) +
+              ", expected a power of two up to " + std::to_string(gguf_limits::alignment_max));
   }
   std::vector<placement> places(tensor_count);
   for (std::uint64_t i = 0; i < tensor_count; ++i) {

@@ -1,6 +1,6 @@
-// A GGUF file, mapped read-only and checked completely before anything is read through it: every count,
-// length, offset and size is compared with the file's real size, with overflow-safe arithmetic.
-// Owns the mapping; string_views and spans handed out live as long as the gguf_file.
+// A GGUF file, mapped read-only and checked completely before anything is read through it: every
+// count, length, offset and size is compared with the file's real size, with overflow-safe
+// arithmetic. Owns the mapping; string_views and spans handed out live as long as the gguf_file.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -33,9 +33,11 @@ struct gguf_tensor {
   std::uint64_t rows() const;        ///< product of shape[1..]
 };
 
-/// A metadata value; integers of every width widen to 64 bits, arrays of strings and of numbers are kept apart.
-using gguf_value = std::variant<std::int64_t, std::uint64_t, double, bool, std::string,
-                                std::vector<std::string>, std::vector<std::int64_t>, std::vector<double>>;
+/// A metadata value; integers of every width widen to 64 bits, arrays of strings and of numbers are
+/// kept apart.
+using gguf_value =
+    std::variant<std::int64_t, std::uint64_t, double, bool, std::string, std::vector<std::string>,
+                 std::vector<std::int64_t>, std::vector<double>>;
 
 class gguf_file {
  public:
@@ -49,8 +51,9 @@ class gguf_file {
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const { return size_; }
 
-  /// Typed look-ups. The first form throws model_error naming file, key, and found/expected type when the key
-  /// is absent or of another type; find_* answers nothing when absent and still throws on a wrong type.
+  /// Typed look-ups. The first form throws model_error naming file, key, and found/expected type
+  /// when the key is absent or of another type; find_* answers nothing when absent and still throws
+  /// on a wrong type.
   std::uint64_t get_uint(std::string_view key) const;
   double get_float(std::string_view key) const;
   const std::string& get_string(std::string_view key) const;

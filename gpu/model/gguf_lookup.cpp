@@ -19,12 +19,14 @@ struct kind_text {
 using value_map = std::map<std::string, gguf_value, std::less<>>;
 
 template <class T>
-const T* find_typed(const gguf_file& file, const value_map& values, std::string_view key, const char* expected) {
+const T* find_typed(const gguf_file& file, const value_map& values, std::string_view key,
+                    const char* expected) {
   const auto found = values.find(key);
   if (found == values.end()) return nullptr;
   const auto* value = std::get_if<T>(&found->second);
   if (value == nullptr) {
-    file.fail(std::string(key) + ": is " + std::visit(kind_text{}, found->second) + ", expected " + expected);
+    file.fail(std::string(key) + ": is " + std::visit(kind_text{}, found->second) + ", expected " +
+              expected);
   }
   return value;
 }
@@ -40,7 +42,8 @@ std::optional<std::uint64_t> gguf_file::find_uint(std::string_view key) const {
   if (found != values_.end()) {
     // Writers differ in the width and sign they use; only the value's range matters.
     if (const auto* whole = std::get_if<std::int64_t>(&found->second)) {
-      if (*whole < 0) fail(std::string(key) + ": is " + std::to_string(*whole) + ", expected at least 0");
+      if (*whole < 0)
+        fail(std::string(key) + ": is " + std::to_string(*whole) + ", expected at least 0");
       return static_cast<std::uint64_t>(*whole);
     }
   }

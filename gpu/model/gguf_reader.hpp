@@ -1,5 +1,6 @@
-// A bounds-checked cursor over the bytes of a GGUF file, and the reading of its metadata values. Private to
-// gguf.cpp. Every read is compared with the bytes that are left; it never trusts a count or a length.
+// A bounds-checked cursor over the bytes of a GGUF file, and the reading of its metadata values.
+// Private to gguf.cpp. Every read is compared with the bytes that are left; it never trusts a count
+// or a length.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,21 +14,24 @@ namespace troupe::gpu {
 
 /// Limits on what a file may ask for, beyond what its size already bounds.
 struct gguf_limits {
-  static constexpr std::uint64_t entries_max = 65'536;           ///< metadata keys, and tensors
+  static constexpr std::uint64_t entries_max = 65'536;  ///< metadata keys, and tensors
   static constexpr std::uint64_t key_bytes_max = 65'535;
   static constexpr std::uint64_t tensor_name_bytes_max = 255;
   static constexpr std::uint64_t string_bytes_max = 16ull << 20;
-  static constexpr std::uint64_t array_elements_max = 1ull << 24; ///< of all arrays of a file together
+  static constexpr std::uint64_t array_elements_max = 1ull
+                                                      << 24;  ///< of all arrays of a file together
   static constexpr std::uint64_t dimension_max = 1ull << 40;
   static constexpr std::uint64_t alignment_max = 1ull << 20;
 };
 
-/// A name out of a file, safe to print: quoted, cut at 80 bytes, everything but printable ASCII escaped.
+/// A name out of a file, safe to print: quoted, cut at 80 bytes, everything but printable ASCII
+/// escaped.
 std::string shown(std::string_view name);
 
 class gguf_reader {
  public:
-  gguf_reader(const gguf_file& file, std::span<const std::byte> bytes) : file_(file), bytes_(bytes) {}
+  gguf_reader(const gguf_file& file, std::span<const std::byte> bytes)
+      : file_(file), bytes_(bytes) {}
 
   std::uint64_t position() const { return at_; }
   std::uint64_t left() const { return bytes_.size() - at_; }

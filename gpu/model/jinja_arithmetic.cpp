@@ -1,4 +1,5 @@
-// Numbers of the template engine: Python's operators on 64-bit integers and doubles, overflow an error.
+// Numbers of the template engine: Python's operators on 64-bit integers and doubles, overflow an
+// error.
 #include <cmath>
 
 #include "gpu/model/jinja_functions.hpp"
@@ -6,16 +7,23 @@
 namespace troupe::gpu::jinja {
 namespace {
 
-bool is_integer(const value& v) { return std::holds_alternative<std::int64_t>(v) || std::holds_alternative<bool>(v); }
-bool is_number(const value& v) { return is_integer(v) || std::holds_alternative<double>(v); }
+bool is_integer(const value& v) {
+  return std::holds_alternative<std::int64_t>(v) || std::holds_alternative<bool>(v);
+}
+bool is_number(const value& v) {
+  return is_integer(v) || std::holds_alternative<double>(v);
+}
 
 double real(guard& g, const value& v) {
   if (const auto* d = std::get_if<double>(&v)) return *d;
   return static_cast<double>(integer(g, v, "operand"));
 }
 
-/// Rounds towards minus infinity, as Python's // does. The caller excludes division by 0 and overflow.
-std::int64_t floor_quotient(std::int64_t a, std::int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+/// Rounds towards minus infinity, as Python's // does. The caller excludes division by 0 and
+/// overflow.
+std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
+  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
 
 value integers(guard& g, const std::string& op, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
@@ -38,8 +46,10 @@ value integers(guard& g, const std::string& op, std::int64_t a, std::int64_t b) 
   } else {
     if (b == 0) g.fail("division by zero");
     if (op == "/") return static_cast<double>(a) / static_cast<double>(b);
-    if (b == -1) overflow = __builtin_sub_overflow(std::int64_t{0}, op == "//" ? a : std::int64_t{0}, &out);
-    else out = op == "//" ? floor_quotient(a, b) : a - floor_quotient(a, b) * b;
+    if (b == -1)
+      overflow = __builtin_sub_overflow(std::int64_t{0}, op == "//" ? a : std::int64_t{0}, &out);
+    else
+      out = op == "//" ? floor_quotient(a, b) : a - floor_quotient(a, b) * b;
   }
   if (overflow) g.fail("the result of \"" + op + "\" does not fit 64 bits");
   return out;
@@ -100,8 +110,10 @@ value arithmetic(guard& g, const std::string& op, const value& left, const value
     items.insert(items.end(), (*y)->items.begin(), (*y)->items.end());
     return make_list(g, std::move(items), (*x)->tuple);
   }
-  if (op == "*" && (a != nullptr || x != nullptr) && is_integer(right)) return repeated(g, left, integer(g, right, "count"));
-  if (op == "*" && (b != nullptr || y != nullptr) && is_integer(left)) return repeated(g, right, integer(g, left, "count"));
+  if (op == "*" && (a != nullptr || x != nullptr) && is_integer(right))
+    return repeated(g, left, integer(g, right, "count"));
+  if (op == "*" && (b != nullptr || y != nullptr) && is_integer(left))
+    return repeated(g, right, integer(g, left, "count"));
   const auto named = [](const value& v) {
     const auto* u = std::get_if<undefined>(&v);
     return u != nullptr && u->what != nullptr ? *u->what + " (undefined)" : std::string(kind_of(v));

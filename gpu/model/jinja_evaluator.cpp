@@ -5,14 +5,15 @@
 namespace troupe::gpu::jinja {
 namespace {
 
-/// Macros inside macros multiply the depth of their bodies, so the evaluator counts on its own. About 300 bytes
-/// to 1 KiB of stack each.
+/// Macros inside macros multiply the depth of their bodies, so the evaluator counts on its own.
+/// About 300 bytes to 1 KiB of stack each.
 constexpr int evaluation_depth_max = 400;
 
 class nested {
  public:
   nested(guard& g, int& depth) : depth_(depth) {
-    if (depth >= evaluation_depth_max) g.fail("evaluation nested more than " + std::to_string(evaluation_depth_max) + " deep");
+    if (depth >= evaluation_depth_max)
+      g.fail("evaluation nested more than " + std::to_string(evaluation_depth_max) + " deep");
     ++depth_;
   }
   ~nested() { --depth_; }
@@ -31,8 +32,10 @@ value* find_in(evaluator::scope& names, std::string_view name) {
 }
 
 void set_in(evaluator::scope& names, const std::string& name, const value& v) {
-  if (auto* found = find_in(names, name)) *found = v;
-  else names.emplace_back(name, v);
+  if (auto* found = find_in(names, name))
+    *found = v;
+  else
+    names.emplace_back(name, v);
 }
 
 bool compared(guard& g, const std::string& op, const value& a, const value& b) {
@@ -100,14 +103,25 @@ evaluator::flow evaluator::run_one(const node& n, text& out) {
   g_.at = n.at;
   g_.step();
   switch (n.kind) {
-    case node_kind::data: print(n.text, out); return flow::done;
-    case node_kind::print: print(eval(*n.subject), out); return flow::done;
-    case node_kind::branch: return run_branch(n, out);
-    case node_kind::loop: return run_loop(n, out);
-    case node_kind::block: return run(n.inner, out);
-    case node_kind::stop_loop: return flow::stop_loop;
-    case node_kind::next_loop: return flow::next_loop;
-    case node_kind::assign: assign(*n.target, eval(*n.subject)); return flow::done;
+    case node_kind::data:
+      print(n.text, out);
+      return flow::done;
+    case node_kind::print:
+      print(eval(*n.subject), out);
+      return flow::done;
+    case node_kind::branch:
+      return run_branch(n, out);
+    case node_kind::loop:
+      return run_loop(n, out);
+    case node_kind::block:
+      return run(n.inner, out);
+    case node_kind::stop_loop:
+      return flow::stop_loop;
+    case node_kind::next_loop:
+      return flow::next_loop;
+    case node_kind::assign:
+      assign(*n.target, eval(*n.subject));
+      return flow::done;
     case node_kind::capture: {
       text captured;
       const auto ended = run(n.inner, captured);
@@ -145,19 +159,16 @@ evaluator::flow evaluator::run_loop(const node& n, text& out) {
     }
     items = std::get<list_ref>(make_list(g_, std::move(kept)));
   }
-  ++loops_;
   for (std::size_t i = 0; i < items->items.size(); ++i) {
     g_.step();
     scopes_[mine].clear();
     auto state = std::make_shared<loop_state>();
     state->items = items;
     state->index0 = i;
-    state->loop_depth = loops_;
     set_in(scopes_[mine], "loop", loop_ref(std::move(state)));
     assign(*n.target, items->items[i]);
     if (run(n.inner, out) == flow::stop_loop) break;
   }
-  --loops_;
   scopes_.pop_back();
   return items->items.empty() ? run(n.otherwise, out) : flow::done;
 }
@@ -168,14 +179,17 @@ void evaluator::assign(const expr& target, const value& v) {
   if (target.kind == expr_kind::attribute) {
     const auto owner = eval(*target.items[0]);
     const auto* names = std::get_if<namespace_ref>(&owner);
-    if (names == nullptr) g_.fail(std::string("cannot set an attribute of ") + kind_of(owner) + ", only of a namespace");
+    if (names == nullptr)
+      g_.fail(std::string("cannot set an attribute of ") + kind_of(owner) +
+              ", only of a namespace");
     g_.charge(target.name.size() + sizeof(value) + 64);
     (*names)->entries.insert_or_assign(target.name, v);
     return;
   }
   const auto parts = elements(g_, v);
   if (parts->items.size() != target.items.size()) {
-    g_.fail("cannot unpack " + std::to_string(parts->items.size()) + " values into " + std::to_string(target.items.size()) + " names");
+    g_.fail("cannot unpack " + std::to_string(parts->items.size()) + " values into " +
+            std::to_string(target.items.size()) + " names");
   }
   for (std::size_t i = 0; i < target.items.size(); ++i) assign(*target.items[i], parts->items[i]);
 }
@@ -189,11 +203,15 @@ value evaluator::eval(const expr& e) {
 
 value evaluator::eval_kind(const expr& e) {
   switch (e.kind) {
-    case expr_kind::literal: return e.constant;
-    case expr_kind::name: return eval_name(e);
+    case expr_kind::literal:
+      return e.constant;
+    case expr_kind::name:
+      return eval_name(e);
     case expr_kind::list:
-    case expr_kind::tuple: return eval_list(e);
-    case expr_kind::dict: return eval_dict(e);
+    case expr_kind::tuple:
+      return eval_list(e);
+    case expr_kind::dict:
+      return eval_dict(e);
     case expr_kind::attribute: {
       const auto object = eval(*e.items[0]);
       g_.at = e.at;
@@ -205,8 +223,10 @@ value evaluator::eval_kind(const expr& e) {
       g_.at = e.at;
       return item(g_, object, key);
     }
-    case expr_kind::slice: return eval_slice(e);
-    case expr_kind::call: return eval_call(e);
+    case expr_kind::slice:
+      return eval_slice(e);
+    case expr_kind::call:
+      return eval_call(e);
     case expr_kind::filter: {
       const auto input = eval(*e.items[0]);
       const auto given = eval_arguments(e);
@@ -219,10 +239,14 @@ value evaluator::eval_kind(const expr& e) {
       g_.at = e.at;
       return apply_test(g_, e.name, input, given) != e.negated;
     }
-    case expr_kind::unary: return eval_unary(e);
-    case expr_kind::binary: return eval_binary(e);
-    case expr_kind::compare: return eval_compare(e);
-    case expr_kind::concat: return eval_concat(e);
+    case expr_kind::unary:
+      return eval_unary(e);
+    case expr_kind::binary:
+      return eval_binary(e);
+    case expr_kind::compare:
+      return eval_compare(e);
+    case expr_kind::concat:
+      return eval_concat(e);
     case expr_kind::conditional:
       if (truthy(eval(*e.items[1]))) return eval(*e.items[0]);
       return e.items[2] != nullptr ? eval(*e.items[2]) : value(undefined{});
@@ -251,11 +275,15 @@ value evaluator::eval_dict(const expr& e) {
   for (std::size_t i = 0; i < e.items.size(); i += 2) {
     const auto key = eval(*e.items[i]);
     const auto* name = std::get_if<text_ref>(&key);
-    if (name == nullptr) g_.fail(std::string("a dict's key is ") + kind_of(key) + ", expected a string");
+    if (name == nullptr)
+      g_.fail(std::string("a dict's key is ") + kind_of(key) + ", expected a string");
     auto v = eval(*e.items[i + 1]);
-    const auto same = std::find_if(entries.begin(), entries.end(), [&](const auto& x) { return x.first->str() == (*name)->str(); });
-    if (same != entries.end()) same->second = std::move(v);
-    else entries.emplace_back(*name, std::move(v));
+    const auto same = std::find_if(entries.begin(), entries.end(),
+                                   [&](const auto& x) { return x.first->str() == (*name)->str(); });
+    if (same != entries.end())
+      same->second = std::move(v);
+    else
+      entries.emplace_back(*name, std::move(v));
   }
   return make_dict(g_, std::move(entries));
 }
@@ -295,7 +323,9 @@ value evaluator::eval_concat(const expr& e) {
 
 value evaluator::eval_slice(const expr& e) {
   const auto object = eval(*e.items[0]);
-  const auto part = [&](std::size_t i) { return e.items[i] == nullptr ? value(none{}) : eval(*e.items[i]); };
+  const auto part = [&](std::size_t i) {
+    return e.items[i] == nullptr ? value(none{}) : eval(*e.items[i]);
+  };
   const auto start = part(1), stop = part(2), step = part(3);
   g_.at = e.at;
   return slice(g_, object, start, stop, step);
@@ -314,7 +344,8 @@ value evaluator::eval_call(const expr& e) {
     const auto object = eval(*callee.items[0]);
     const auto given = eval_arguments(e);
     g_.at = callee.at;
-    if (is_undefined(object)) attribute(g_, object, callee.name);  // fails, naming what is undefined
+    if (is_undefined(object))
+      attribute(g_, object, callee.name);  // fails, naming what is undefined
     return call_method(g_, object, callee.name, given);
   }
   const auto target = eval(callee);
@@ -322,8 +353,9 @@ value evaluator::eval_call(const expr& e) {
   g_.at = e.at;
   const auto* called = std::get_if<callable_ref>(&target);
   if (called == nullptr) {
-    g_.fail(callee.kind == expr_kind::name && is_undefined(target) ? "'" + callee.name + "' is undefined"
-                                                                  : std::string(kind_of(target)) + " cannot be called");
+    g_.fail(callee.kind == expr_kind::name && is_undefined(target)
+                ? "'" + callee.name + "' is undefined"
+                : std::string(kind_of(target)) + " cannot be called");
   }
   if ((*called)->macro != nullptr) return call_macro(*(*called)->macro, given);
   auto out = call_function(g_, (*called)->builtin, given);
@@ -337,19 +369,19 @@ value evaluator::call_macro(const node& macro, const arguments& given) {
   for (const auto& [name, otherwise] : macro.parameters) names += (names.empty() ? "" : " ") + name;
   const auto a = bound_arguments(g_, macro.name, names, given);
   const auto outer_frame = frame_;
-  const int outer_loops = std::exchange(loops_, 0);
   scopes_.emplace_back();
   frame_ = scopes_.size() - 1;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto& [name, otherwise] = macro.parameters[i];
-    const value v = a[i] != nullptr ? *a[i] : otherwise != nullptr ? eval(*otherwise) : value(undefined{});
+    const value v = a[i] != nullptr        ? *a[i]
+                    : otherwise != nullptr ? eval(*otherwise)
+                                           : value(undefined{});
     set_in(scopes_.back(), name, v);
   }
   text out;
   run(macro.inner, out);
   scopes_.pop_back();
   frame_ = outer_frame;
-  loops_ = outer_loops;
   return make_text(g_, std::move(out));
 }
 

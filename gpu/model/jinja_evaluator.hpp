@@ -1,4 +1,5 @@
-// Renders a parsed template. One evaluator per rendering; every loop, call and byte is counted by the guard.
+// Renders a parsed template. One evaluator per rendering; every loop, call and byte is counted by
+// the guard.
 #pragma once
 #include <string>
 #include <string_view>
@@ -48,11 +49,11 @@ class evaluator {
   arguments eval_arguments(const expr&);
 
   guard& g_;
-  std::vector<scope> scopes_;             ///< 0: globals, 1: the template's own names, then loops and macros
-  std::size_t frame_ = 1;                 ///< names are looked up from the innermost scope to this one, then 1 and 0
-  int depth_ = 0;                         ///< of eval, run and macro calls inside each other
-  int loops_ = 0;
-  std::vector<namespace_ref> namespaces_; ///< emptied at the end, so that no cycle survives
+  std::vector<scope> scopes_;  ///< 0: globals, 1: the template's own names, then loops and macros
+  std::size_t frame_ =
+      1;           ///< names are looked up from the innermost scope to this one, then 1 and 0
+  int depth_ = 0;  ///< of eval, run and macro calls inside each other
+  std::vector<namespace_ref> namespaces_;  ///< emptied at the end, so that no cycle survives
 };
 
 }  // namespace troupe::gpu::jinja

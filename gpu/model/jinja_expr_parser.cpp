@@ -1,8 +1,6 @@
 #include "gpu/model/jinja_expr_parser.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 namespace troupe::gpu::jinja {
 namespace {
@@ -30,8 +28,8 @@ bool is_reserved(std::string_view name) {
 }
 
 // Tightest last; a level's operators group to the left.
-constexpr int level_or = 0, level_and = 1, level_not = 2, level_add = 3, level_concat = 4, level_multiply = 5,
-              level_power = 6;
+constexpr int level_or = 0, level_and = 1, level_not = 2, level_add = 3, level_concat = 4,
+              level_multiply = 5, level_power = 6;
 
 bool at_level(const token& t, int level) {
   const auto one_of = [&](std::initializer_list<std::string_view> symbols) {
@@ -47,7 +45,9 @@ bool at_level(const token& t, int level) {
 
 }  // namespace
 
-const token& expr_parser::look(std::size_t ahead) const { return tokens_[std::min(next_ + ahead, tokens_.size() - 1)]; }
+const token& expr_parser::look(std::size_t ahead) const {
+  return tokens_[std::min(next_ + ahead, tokens_.size() - 1)];
+}
 
 token expr_parser::take() {
   const auto out = look();
@@ -56,12 +56,18 @@ token expr_parser::take() {
   return out;
 }
 
-bool expr_parser::at_name(std::string_view word) const { return look().kind == token_kind::name && look().body == word; }
+bool expr_parser::at_name(std::string_view word) const {
+  return look().kind == token_kind::name && look().body == word;
+}
 bool expr_parser::at_symbol(std::string_view symbol) const {
   return look().kind == token_kind::symbol && look().body == symbol;
 }
-bool expr_parser::take_name(std::string_view word) { return at_name(word) && (take(), true); }
-bool expr_parser::take_symbol(std::string_view symbol) { return at_symbol(symbol) && (take(), true); }
+bool expr_parser::take_name(std::string_view word) {
+  return at_name(word) && (take(), true);
+}
+bool expr_parser::take_symbol(std::string_view symbol) {
+  return at_symbol(symbol) && (take(), true);
+}
 
 void expr_parser::expect_symbol(std::string_view symbol) {
   if (!take_symbol(symbol)) fail_unexpected(("\"" + std::string(symbol) + "\"").c_str());
@@ -79,7 +85,8 @@ void expr_parser::fail_at(const token& t, const std::string& what) {
 
 void expr_parser::fail_unexpected(const char* expected) {
   const auto& t = look();
-  const auto found = t.kind == token_kind::end ? std::string("the end") : "\"" + std::string(t.body.substr(0, 40)) + "\"";
+  const auto found = t.kind == token_kind::end ? std::string("the end")
+                                               : "\"" + std::string(t.body.substr(0, 40)) + "\"";
   fail_at(t, std::string("expected ") + expected + ", found " + found);
 }
 
@@ -235,72 +242,6 @@ expr_ref expr_parser::primary() {
   return out;
 }
 
-expr_ref expr_parser::string_literal() {
-  auto out = make(expr_kind::literal, look().at);
-  std::string all;
-  while (look().kind == token_kind::string) all += unescaped(take().body);
-  out->constant = trusted_text(g_, all);
-  return out;
-}
-
-expr_ref expr_parser::number_literal() {
-  const auto t = take();
-  auto out = make(expr_kind::literal, t.at);
-  std::string digits(t.body);
-  digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
-  const auto* end = digits.data() + digits.size();
-  if (t.kind == token_kind::integer) {
-    std::int64_t number = 0;
-    if (std::from_chars(digits.data(), end, number).ec != std::errc{}) fail_at(t, "a number that does not fit 64 bits");
-    out->constant = number;
-  } else {
-    double number = 0;
-    if (std::from_chars(digits.data(), end, number).ec != std::errc{}) fail_at(t, "a number out of range");
-    out->constant = number;
-  }
-  return out;
-}
-
-expr_ref expr_parser::bracketed_tuple() {
-  auto out = make(expr_kind::tuple, take().at);
-  bool comma = false;
-  while (!at_symbol(")")) {
-    if (!out->items.empty() && !comma) fail_unexpected("\",\" or \")\"");
-    adopt(*out, expression());
-    comma = take_symbol(",");
-  }
-  take();
-  return out->items.size() == 1 && !comma ? std::move(out->items[0]) : std::move(out);
-}
-
-expr_ref expr_parser::list_literal() {
-  auto out = make(expr_kind::list, take().at);
-  while (!at_symbol("]")) {
-    if (!out->items.empty()) {
-      expect_symbol(",");
-      if (at_symbol("]")) break;
-    }
-    adopt(*out, expression());
-  }
-  take();
-  return out;
-}
-
-expr_ref expr_parser::dict_literal() {
-  auto out = make(expr_kind::dict, take().at);
-  while (!at_symbol("}")) {
-    if (!out->items.empty()) {
-      expect_symbol(",");
-      if (at_symbol("}")) break;
-    }
-    adopt(*out, expression());
-    expect_symbol(":");
-    adopt(*out, expression());
-  }
-  take();
-  return out;
-}
-
 expr_ref expr_parser::postfix(expr_ref subject) {
   for (;;) {
     if (at_symbol(".")) {
@@ -308,8 +249,10 @@ expr_ref expr_parser::postfix(expr_ref subject) {
       const bool number = look().kind == token_kind::integer;
       auto out = make(number ? expr_kind::item : expr_kind::attribute, look().at);
       adopt(*out, std::move(subject));
-      if (number) adopt(*out, number_literal());
-      else out->name = expect_identifier("an attribute's name");
+      if (number)
+        adopt(*out, number_literal());
+      else
+        out->name = expect_identifier("an attribute's name");
       subject = std::move(out);
     } else if (at_symbol("[")) {
       subject = subscript(std::move(subject));
@@ -349,7 +292,8 @@ void expr_parser::arguments(expr& call) {
       expect_symbol(",");
       if (at_symbol(")")) break;
     }
-    if (look().kind == token_kind::name && look(1).kind == token_kind::symbol && look(1).body == "=") {
+    if (look().kind == token_kind::name && look(1).kind == token_kind::symbol &&
+        look(1).body == "=") {
       auto name = std::string(take().body);
       take();
       auto given = expression();
@@ -388,10 +332,13 @@ expr_ref expr_parser::test(expr_ref subject) {
   out->name = expect_identifier("a test's name");
   adopt(*out, std::move(subject));
   const auto& t = look();
-  const bool literal = t.kind == token_kind::string || t.kind == token_kind::integer || t.kind == token_kind::floating ||
-                       at_symbol("[") || at_symbol("{") || (t.kind == token_kind::name && !is_reserved(t.body));
-  if (at_symbol("(")) arguments(*out);
-  else if (literal) adopt(*out, postfix(primary()));
+  const bool literal = t.kind == token_kind::string || t.kind == token_kind::integer ||
+                       t.kind == token_kind::floating || at_symbol("[") || at_symbol("{") ||
+                       (t.kind == token_kind::name && !is_reserved(t.body));
+  if (at_symbol("("))
+    arguments(*out);
+  else if (literal)
+    adopt(*out, postfix(primary()));
   return out;
 }
 

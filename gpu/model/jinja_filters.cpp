@@ -28,8 +28,10 @@ std::vector<value> copied(guard& g, const value& v) {
 }
 
 value to_integer(guard& g, const value& in, const value& otherwise) {
-  if (const auto* d = std::get_if<double>(&in)) return *d > -9e18 && *d < 9e18 ? value(static_cast<std::int64_t>(*d)) : otherwise;
-  if (std::holds_alternative<std::int64_t>(in) || std::holds_alternative<bool>(in)) return integer(g, in, "int");
+  if (const auto* d = std::get_if<double>(&in))
+    return *d > -9e18 && *d < 9e18 ? value(static_cast<std::int64_t>(*d)) : otherwise;
+  if (std::holds_alternative<std::int64_t>(in) || std::holds_alternative<bool>(in))
+    return integer(g, in, "int");
   const auto* t = std::get_if<text_ref>(&in);
   if (t == nullptr) return otherwise;
   const auto digits = stripped(**t, nullptr, true, true);
@@ -37,10 +39,13 @@ value to_integer(guard& g, const value& in, const value& otherwise) {
   const char* end = begin + digits.size();
   if (begin != end && *begin == '+') ++begin;
   std::int64_t whole = 0;
-  if (const auto read = std::from_chars(begin, end, whole); read.ec == std::errc{} && read.ptr == end) return whole;
+  if (const auto read = std::from_chars(begin, end, whole);
+      read.ec == std::errc{} && read.ptr == end)
+    return whole;
   double real = 0;
   const auto read = std::from_chars(begin, end, real);
-  if (read.ec == std::errc{} && read.ptr == end && real > -9e18 && real < 9e18) return static_cast<std::int64_t>(real);
+  if (read.ec == std::errc{} && read.ptr == end && real > -9e18 && real < 9e18)
+    return static_cast<std::int64_t>(real);
   return otherwise;
 }
 
@@ -60,7 +65,8 @@ value to_float(guard& g, const value& in, const value& otherwise) {
 
 value first_or_last(guard& g, const value& in, bool first) {
   const auto all = elements(g, in);
-  if (all->items.empty()) return undefined{std::make_shared<const std::string>("the first or last of nothing")};
+  if (all->items.empty())
+    return undefined{std::make_shared<const std::string>("the first or last of nothing")};
   return first ? all->items.front() : all->items.back();
 }
 
@@ -92,7 +98,8 @@ value sorted(guard& g, const value& in, const bound& a) {
 
 value indented(guard& g, const text& in, const bound& a) {
   const auto width = a[0] == nullptr ? 4 : integer(g, *a[0], "width");
-  if (width < 0 || width > 1000) g.fail("indent: width is " + std::to_string(width) + ", expected 0 to 1000");
+  if (width < 0 || width > 1000)
+    g.fail("indent: width is " + std::to_string(width) + ", expected 0 to 1000");
   const text margin(std::string(static_cast<std::size_t>(width), ' '), true);
   const bool first = a[1] != nullptr && truthy(*a[1]), blank = a[2] != nullptr && truthy(*a[2]);
   text out;
@@ -109,12 +116,14 @@ value indented(guard& g, const text& in, const bound& a) {
 
 value key_value_pairs(guard& g, const value& in) {
   if (is_undefined(in)) return make_list(g, {});
-  if (!std::holds_alternative<dict_ref>(in)) g.fail(std::string("items: ") + kind_of(in) + ", expected a dict");
+  if (!std::holds_alternative<dict_ref>(in))
+    g.fail(std::string("items: ") + kind_of(in) + ", expected a dict");
   return call_method(g, in, "items", {});
 }
 
 text_ref separator_of(guard& g, const value* given) {
-  return given == nullptr ? std::make_shared<const text>() : std::make_shared<const text>(printed(g, *given));
+  return given == nullptr ? std::make_shared<const text>()
+                          : std::make_shared<const text>(printed(g, *given));
 }
 
 value join_filter(guard& g, const value& in, const bound& a) {
@@ -132,14 +141,26 @@ struct filter {
 };
 
 constexpr filter filters[] = {
-    {"trim", "chars", [](guard& g, const value& v, const bound& a) {
-       return make_text(g, stripped(printed(g, v), a[0] == nullptr ? nullptr : &text_of(g, *a[0], "chars"), true, true));
+    {"trim", "chars",
+     [](guard& g, const value& v, const bound& a) {
+       return make_text(
+           g, stripped(printed(g, v), a[0] == nullptr ? nullptr : &text_of(g, *a[0], "chars"), true,
+                       true));
      }},
-    {"upper", "", [](guard& g, const value& v, const bound&) { return make_text(g, upper(printed(g, v))); }},
-    {"lower", "", [](guard& g, const value& v, const bound&) { return make_text(g, lower(printed(g, v))); }},
-    {"capitalize", "", [](guard& g, const value& v, const bound&) { return make_text(g, capitalized(printed(g, v))); }},
-    {"title", "", [](guard& g, const value& v, const bound&) { return make_text(g, titled(printed(g, v), false)); }},
-    {"string", "", [](guard& g, const value& v, const bound&) { return make_text(g, printed(g, v)); }},
+    {"upper", "",
+     [](guard& g, const value& v, const bound&) { return make_text(g, upper(printed(g, v))); }},
+    {"lower", "",
+     [](guard& g, const value& v, const bound&) { return make_text(g, lower(printed(g, v))); }},
+    {"capitalize", "",
+     [](guard& g, const value& v, const bound&) {
+       return make_text(g, capitalized(printed(g, v)));
+     }},
+    {"title", "",
+     [](guard& g, const value& v, const bound&) {
+       return make_text(g, titled(printed(g, v), false));
+     }},
+    {"string", "",
+     [](guard& g, const value& v, const bound&) { return make_text(g, printed(g, v)); }},
     {"safe", "", [](guard&, const value& v, const bound&) { return v; }},
     {"length", "", [](guard& g, const value& v, const bound&) { return value(length(g, v)); }},
     {"count", "", [](guard& g, const value& v, const bound&) { return value(length(g, v)); }},
@@ -150,24 +171,37 @@ constexpr filter filters[] = {
     {"items", "", [](guard& g, const value& v, const bound&) { return key_value_pairs(g, v); }},
     {"join", "d attribute", join_filter},
     {"sort", "reverse case_sensitive attribute", sorted},
-    {"indent", "width first blank", [](guard& g, const value& v, const bound& a) { return indented(g, printed(g, v), a); }},
-    {"abs", "", [](guard& g, const value& v, const bound&) {
+    {"indent", "width first blank",
+     [](guard& g, const value& v, const bound& a) { return indented(g, printed(g, v), a); }},
+    {"abs", "",
+     [](guard& g, const value& v, const bound&) {
        return order(g, v, std::int64_t{0}) < 0 ? arithmetic(g, "-", std::int64_t{0}, v) : v;
      }},
-    {"int", "default", [](guard& g, const value& v, const bound& a) { return to_integer(g, v, a[0] == nullptr ? value(std::int64_t{0}) : *a[0]); }},
-    {"float", "default", [](guard& g, const value& v, const bound& a) { return to_float(g, v, a[0] == nullptr ? value(0.0) : *a[0]); }},
-    {"tojson", "indent", [](guard& g, const value& v, const bound& a) {
+    {"int", "default",
+     [](guard& g, const value& v, const bound& a) {
+       return to_integer(g, v, a[0] == nullptr ? value(std::int64_t{0}) : *a[0]);
+     }},
+    {"float", "default",
+     [](guard& g, const value& v, const bound& a) {
+       return to_float(g, v, a[0] == nullptr ? value(0.0) : *a[0]);
+     }},
+    {"tojson", "indent",
+     [](guard& g, const value& v, const bound& a) {
        const bool given = a[0] != nullptr && !std::holds_alternative<none>(*a[0]);
        const auto indent = given ? integer(g, *a[0], "indent") : -1;
        if (indent > 32) g.fail("tojson: indent is " + std::to_string(indent) + ", at most 32");
        return make_text(g, json(g, v, static_cast<int>(indent < 0 ? -1 : indent)));
      }},
-    {"replace", "old new count", [](guard& g, const value& v, const bound& a) {
+    {"replace", "old new count",
+     [](guard& g, const value& v, const bound& a) {
        if (a[0] == nullptr || a[1] == nullptr) g.fail("replace: old and new are needed");
        return make_text(g, replaced(g, printed(g, v), printed(g, *a[0]), printed(g, *a[1]),
-                                    a[2] == nullptr || std::holds_alternative<none>(*a[2]) ? -1 : integer(g, *a[2], "count")));
+                                    a[2] == nullptr || std::holds_alternative<none>(*a[2])
+                                        ? -1
+                                        : integer(g, *a[2], "count")));
      }},
-    {"default", "default_value boolean", [](guard& g, const value& v, const bound& a) {
+    {"default", "default_value boolean",
+     [](guard& g, const value& v, const bound& a) {
        const bool replace = is_undefined(v) || (a[1] != nullptr && truthy(*a[1]) && !truthy(v));
        return !replace ? v : a[0] != nullptr ? *a[0] : make_text(g, {});
      }},
@@ -179,13 +213,18 @@ value chosen(guard& g, const value& in, const arguments& given, bool by_attribut
   if (given.positional.size() < skip) g.fail("selectattr and rejectattr need an attribute");
   arguments rest;
   const bool tested = given.positional.size() > skip;
-  if (tested) rest.positional.assign(given.positional.begin() + static_cast<std::ptrdiff_t>(skip) + 1, given.positional.end());
+  if (tested)
+    rest.positional.assign(given.positional.begin() + static_cast<std::ptrdiff_t>(skip) + 1,
+                           given.positional.end());
   std::vector<value> out;
-  for (const auto& v : elements(g, in)->items) {
+  const auto all = elements(g, in);
+  for (const auto& v : all->items) {
     g.step();
     const auto subject = by_attribute ? path_of(g, v, given.positional[0]) : v;
-    const bool holds = tested ? apply_test(g, text_of(g, given.positional[skip], "the test's name").str(), subject, rest)
-                              : truthy(subject);
+    const bool holds =
+        tested ? apply_test(g, text_of(g, given.positional[skip], "the test's name").str(), subject,
+                            rest)
+               : truthy(subject);
     if (holds == wanted) out.push_back(v);
   }
   return make_list(g, std::move(out));
@@ -206,7 +245,8 @@ value mapped(guard& g, const value& in, const arguments& given) {
   arguments rest{{given.positional.begin() + 1, given.positional.end()}, given.named};
   const auto& name = text_of(g, given.positional[0], "the filter's name").str();
   // A filter that takes another one's name would nest without bound in one step.
-  if (name == "map" || name.starts_with("select") || name.starts_with("reject")) g.fail("map: cannot apply " + name);
+  if (name == "map" || name.starts_with("select") || name.starts_with("reject"))
+    g.fail("map: cannot apply " + name);
   for (auto& v : items) v = apply_filter(g, name, v, rest);
   return make_list(g, std::move(items));
 }
@@ -218,7 +258,8 @@ value apply_filter(guard& g, const std::string& name, const value& input, const 
   if (const auto* t = std::get_if<text_ref>(&input)) g.charge((*t)->size());
   if (name == "map") return mapped(g, input, given);
   if (name == "select" || name == "reject") return chosen(g, input, given, false, name == "select");
-  if (name == "selectattr" || name == "rejectattr") return chosen(g, input, given, true, name == "selectattr");
+  if (name == "selectattr" || name == "rejectattr")
+    return chosen(g, input, given, true, name == "selectattr");
   const std::string_view looked_up = name == "d" ? "default" : std::string_view(name);
   for (const auto& f : filters) {
     if (looked_up == f.name) return f.run(g, input, bound_arguments(g, name, f.parameters, given));

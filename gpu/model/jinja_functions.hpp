@@ -1,5 +1,6 @@
-// The filters, tests, methods and global functions of the template engine, by name. Each fails through the guard
-// for an unknown name, for too many or unknown arguments, and for kinds of values it cannot work on.
+// The filters, tests, methods and global functions of the template engine, by name. Each fails
+// through the guard for an unknown name, for too many or unknown arguments, and for kinds of values
+// it cannot work on.
 #pragma once
 #include <string>
 #include <utility>
@@ -14,8 +15,10 @@ struct arguments {
   std::vector<std::pair<std::string, value>> named;
 };
 
-/// The arguments in the order of `parameters` (names between spaces); nullptr for one that was not given.
-std::vector<const value*> bound_arguments(guard&, const std::string& what, std::string_view parameters, const arguments&);
+/// The arguments in the order of `parameters` (names between spaces); nullptr for one that was not
+/// given.
+std::vector<const value*> bound_arguments(guard&, const std::string& what,
+                                          std::string_view parameters, const arguments&);
 
 value apply_filter(guard&, const std::string& name, const value& input, const arguments&);
 bool apply_test(guard&, const std::string& name, const value& input, const arguments&);
@@ -28,8 +31,8 @@ value arithmetic(guard&, const std::string& op, const value& left, const value& 
 text upper(const text&);
 text lower(const text&);
 text capitalized(const text&);
-/// `after_any` true: a letter after anything but a letter or digit is upper (str.title); false: only after white
-/// space and opening brackets (the title filter).
+/// `after_any` true: a letter after anything but a letter or digit is upper (str.title); false:
+/// only after white space and opening brackets (the title filter).
 text titled(const text&, bool after_any);
 /// `characters` nullptr: white space.
 text stripped(const text&, const text* characters, bool left, bool right);

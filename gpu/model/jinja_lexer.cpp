@@ -5,9 +5,12 @@ namespace {
 
 constexpr std::string_view blanks = " \t\n\r\v\f";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 
 class lexer {
@@ -21,9 +24,12 @@ class lexer {
       if (open == source_.size()) break;
       at_ = open;
       const char kind = source_[open + 1];
-      if (kind == '#') comment();
-      else if (kind == '%' && raw_block()) continue;
-      else tag(kind == '{' ? token_kind::print_begin : token_kind::tag_begin);
+      if (kind == '#')
+        comment();
+      else if (kind == '%' && raw_block())
+        continue;
+      else
+        tag(kind == '{' ? token_kind::print_begin : token_kind::tag_begin);
     }
     push(token_kind::end, source_.size(), {});
     return std::move(out_);
@@ -37,14 +43,18 @@ class lexer {
   void push(token_kind kind, std::size_t at, std::string_view body) {
     out_.push_back({kind, static_cast<std::uint32_t>(at), body});
   }
-  bool starts(std::size_t at, std::string_view with) const { return source_.substr(at).starts_with(with); }
+  bool starts(std::size_t at, std::string_view with) const {
+    return source_.substr(at).starts_with(with);
+  }
   std::size_t skip_blanks(std::size_t at) const {
     const auto found = source_.find_first_not_of(blanks, at);
     return found == source_.npos ? source_.size() : found;
   }
   std::size_t find_open() const {
     for (auto at = source_.find('{', at_); at != source_.npos; at = source_.find('{', at + 1)) {
-      if (at + 1 < source_.size() && (source_[at + 1] == '{' || source_[at + 1] == '%' || source_[at + 1] == '#')) return at;
+      if (at + 1 < source_.size() &&
+          (source_[at + 1] == '{' || source_[at + 1] == '%' || source_[at + 1] == '#'))
+        return at;
     }
     return source_.size();
   }
@@ -95,7 +105,8 @@ class lexer {
     const bool trim = starts(at, "-%}");
     if (!trim && !starts(at, "%}")) return false;
     const auto begin = trim ? skip_blanks(at + 3) : at + 2;
-    for (auto open = source_.find("{%", begin); open != source_.npos; open = source_.find("{%", open + 1)) {
+    for (auto open = source_.find("{%", begin); open != source_.npos;
+         open = source_.find("{%", open + 1)) {
       auto end = open + 2;
       if (end < source_.size() && (source_[end] == '-' || source_[end] == '+')) ++end;
       end = skip_blanks(end);
@@ -123,7 +134,8 @@ class lexer {
     open_.clear();
     for (;;) {
       at_ = skip_blanks(at_);
-      if (at_ == source_.size()) fail(opened, print ? "\"{{\" without \"}}\"" : "\"{%\" without \"%}\"");
+      if (at_ == source_.size())
+        fail(opened, print ? "\"{{\" without \"}}\"" : "\"{%\" without \"%}\"");
       const char control = source_[at_];
       const std::size_t skip = control == '-' || (control == '+' && !print) ? 1 : 0;
       if (open_.empty() && starts(at_ + skip, close)) {
@@ -187,21 +199,24 @@ class lexer {
     }
     if (at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
       auto exponent = at_ + 1;
-      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) ++exponent;
+      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
+        ++exponent;
       if (exponent < source_.size() && is_digit(source_[exponent])) {
         floating = true;
         at_ = exponent;
         digits();
       }
     }
-    push(floating ? token_kind::floating : token_kind::integer, begin, source_.substr(begin, at_ - begin));
+    push(floating ? token_kind::floating : token_kind::integer, begin,
+         source_.substr(begin, at_ - begin));
   }
 
   guard& g_;
   std::string_view source_;
   std::size_t at_ = 0;
-  bool line_starting_ = true;  ///< only white space since a line's start, also when the newline was trimmed
-  std::string open_;           ///< the brackets that are to be closed, innermost last
+  bool line_starting_ =
+      true;           ///< only white space since a line's start, also when the newline was trimmed
+  std::string open_;  ///< the brackets that are to be closed, innermost last
   std::vector<token> out_;
 };
 
@@ -229,14 +244,18 @@ std::string normalized(std::string_view source) {
   std::string out;
   out.reserve(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
-    if (source[i] != '\r') out += source[i];
-    else if (i + 1 == source.size() || source[i + 1] != '\n') out += '\n';
+    if (source[i] != '\r')
+      out += source[i];
+    else if (i + 1 == source.size() || source[i + 1] != '\n')
+      out += '\n';
   }
   if (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }
 
-std::vector<token> tokenize(guard& g, std::string_view source) { return lexer(g, source).run(); }
+std::vector<token> tokenize(guard& g, std::string_view source) {
+  return lexer(g, source).run();
+}
 
 std::string unescaped(std::string_view body) {
   body = body.substr(1, body.size() - 2);

@@ -1,5 +1,6 @@
-// Cuts a template into data and the tokens of its tags, with Jinja's white-space control (trim_blocks and
-// lstrip_blocks on, as chat templates expect). Tokens are views of the source, which must outlive them.
+// Cuts a template into data and the tokens of its tags, with Jinja's white-space control
+// (trim_blocks and lstrip_blocks on, as chat templates expect). Tokens are views of the source,
+// which must outlive them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,16 +12,16 @@
 namespace troupe::gpu::jinja {
 
 enum class token_kind : std::uint8_t {
-  data,          ///< text between tags; already trimmed
-  print_begin,   ///< {{
-  print_end,     ///< }}
-  tag_begin,     ///< {%
-  tag_end,       ///< %}
+  data,         ///< text between tags; already trimmed
+  print_begin,  ///< {{
+  print_end,    ///< }}
+  tag_begin,    ///< {%
+  tag_end,      ///< %}
   name,
-  string,        ///< with its quotes and escapes
+  string,  ///< with its quotes and escapes
   integer,
   floating,
-  symbol,        ///< an operator or a bracket
+  symbol,  ///< an operator or a bracket
   end
 };
 

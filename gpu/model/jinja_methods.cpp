@@ -36,9 +36,12 @@ bool affix(guard& g, const text& self, const value* given, bool front) {
 
 value found_at(guard& g, const text& self, const text& wanted) {
   const auto* begin = self.str().data();
-  const void* at = ::memmem(begin, self.size(), wanted.str().data(), wanted.size());  // linear at worst
+  const void* at =
+      ::memmem(begin, self.size(), wanted.str().data(), wanted.size());  // linear at worst
   if (at == nullptr) return std::int64_t{-1};
-  return length(g, make_text(g, self.part(0, static_cast<std::size_t>(static_cast<const char*>(at) - begin))));
+  return length(
+      g,
+      make_text(g, self.part(0, static_cast<std::size_t>(static_cast<const char*>(at) - begin))));
 }
 
 value split_lines(guard& g, const text& self) {
@@ -63,26 +66,47 @@ struct text_method {
 };
 
 constexpr text_method text_methods[] = {
-    {"strip", "chars", [](guard& g, const text& s, const bound& a) { return make_text(g, stripped(s, optional_text(g, a[0], "chars"), true, true)); }},
-    {"lstrip", "chars", [](guard& g, const text& s, const bound& a) { return make_text(g, stripped(s, optional_text(g, a[0], "chars"), true, false)); }},
-    {"rstrip", "chars", [](guard& g, const text& s, const bound& a) { return make_text(g, stripped(s, optional_text(g, a[0], "chars"), false, true)); }},
+    {"strip", "chars",
+     [](guard& g, const text& s, const bound& a) {
+       return make_text(g, stripped(s, optional_text(g, a[0], "chars"), true, true));
+     }},
+    {"lstrip", "chars",
+     [](guard& g, const text& s, const bound& a) {
+       return make_text(g, stripped(s, optional_text(g, a[0], "chars"), true, false));
+     }},
+    {"rstrip", "chars",
+     [](guard& g, const text& s, const bound& a) {
+       return make_text(g, stripped(s, optional_text(g, a[0], "chars"), false, true));
+     }},
     {"upper", "", [](guard& g, const text& s, const bound&) { return make_text(g, upper(s)); }},
     {"lower", "", [](guard& g, const text& s, const bound&) { return make_text(g, lower(s)); }},
-    {"title", "", [](guard& g, const text& s, const bound&) { return make_text(g, titled(s, true)); }},
-    {"capitalize", "", [](guard& g, const text& s, const bound&) { return make_text(g, capitalized(s)); }},
-    {"startswith", "prefix", [](guard& g, const text& s, const bound& a) { return value(affix(g, s, a[0], true)); }},
-    {"endswith", "suffix", [](guard& g, const text& s, const bound& a) { return value(affix(g, s, a[0], false)); }},
+    {"title", "",
+     [](guard& g, const text& s, const bound&) { return make_text(g, titled(s, true)); }},
+    {"capitalize", "",
+     [](guard& g, const text& s, const bound&) { return make_text(g, capitalized(s)); }},
+    {"startswith", "prefix",
+     [](guard& g, const text& s, const bound& a) { return value(affix(g, s, a[0], true)); }},
+    {"endswith", "suffix",
+     [](guard& g, const text& s, const bound& a) { return value(affix(g, s, a[0], false)); }},
     {"isdigit", "", [](guard&, const text& s, const bound&) { return value(all_digits(s)); }},
     {"splitlines", "", [](guard& g, const text& s, const bound&) { return split_lines(g, s); }},
-    {"find", "sub", [](guard& g, const text& s, const bound& a) { return found_at(g, s, required_text(g, a[0], "sub")); }},
-    {"split", "sep maxsplit", [](guard& g, const text& s, const bound& a) {
-       return split(g, s, optional_text(g, a[0], "sep"), a[1] == nullptr ? -1 : integer(g, *a[1], "maxsplit"));
+    {"find", "sub",
+     [](guard& g, const text& s, const bound& a) {
+       return found_at(g, s, required_text(g, a[0], "sub"));
      }},
-    {"replace", "old new count", [](guard& g, const text& s, const bound& a) {
-       return make_text(g, replaced(g, s, required_text(g, a[0], "old"), required_text(g, a[1], "new"),
-                                    a[2] == nullptr ? -1 : integer(g, *a[2], "count")));
+    {"split", "sep maxsplit",
+     [](guard& g, const text& s, const bound& a) {
+       return split(g, s, optional_text(g, a[0], "sep"),
+                    a[1] == nullptr ? -1 : integer(g, *a[1], "maxsplit"));
      }},
-    {"join", "parts", [](guard& g, const text& s, const bound& a) {
+    {"replace", "old new count",
+     [](guard& g, const text& s, const bound& a) {
+       return make_text(g,
+                        replaced(g, s, required_text(g, a[0], "old"), required_text(g, a[1], "new"),
+                                 a[2] == nullptr ? -1 : integer(g, *a[2], "count")));
+     }},
+    {"join", "parts",
+     [](guard& g, const text& s, const bound& a) {
        if (a[0] == nullptr) g.fail("join: parts is missing");
        return make_text(g, joined(g, elements(g, *a[0])->items, s));
      }},
@@ -122,7 +146,8 @@ value range(guard& g, const arguments& given) {
   if (step == 0) g.fail("range: step is 0");
   std::vector<value> out;
   for (auto i = start; step > 0 ? i < stop : i > stop;) {
-    if (out.size() == range_max) g.fail("range: more than " + std::to_string(range_max) + " elements");
+    if (out.size() == range_max)
+      g.fail("range: more than " + std::to_string(range_max) + " elements");
     out.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
@@ -157,7 +182,8 @@ std::vector<std::pair<text_ref, value>> named_entries(guard& g, const arguments&
 
 }  // namespace
 
-bound bound_arguments(guard& g, const std::string& what, std::string_view parameters, const arguments& given) {
+bound bound_arguments(guard& g, const std::string& what, std::string_view parameters,
+                      const arguments& given) {
   std::vector<std::string_view> names;
   while (!parameters.empty()) {
     const auto space = std::min(parameters.find(' '), parameters.size());
@@ -165,7 +191,8 @@ bound bound_arguments(guard& g, const std::string& what, std::string_view parame
     parameters.remove_prefix(std::min(space + 1, parameters.size()));
   }
   if (given.positional.size() > names.size()) {
-    g.fail(what + ": " + std::to_string(given.positional.size()) + " arguments, at most " + std::to_string(names.size()));
+    g.fail(what + ": " + std::to_string(given.positional.size()) + " arguments, at most " +
+           std::to_string(names.size()));
   }
   bound out(names.size(), nullptr);
   for (std::size_t i = 0; i < given.positional.size(); ++i) out[i] = &given.positional[i];
@@ -189,7 +216,8 @@ value call_method(guard& g, const value& object, const std::string& name, const 
     }
   } else if (const auto* d = std::get_if<dict_ref>(&object)) {
     return dict_method(g, **d, name, given);
-  } else if (const auto* loop = std::get_if<loop_ref>(&object); loop != nullptr && name == "cycle") {
+  } else if (const auto* loop = std::get_if<loop_ref>(&object);
+             loop != nullptr && name == "cycle") {
     if (given.positional.empty()) g.fail("loop.cycle without values");
     return given.positional[(*loop)->index0 % given.positional.size()];
   }
@@ -198,17 +226,22 @@ value call_method(guard& g, const value& object, const std::string& name, const 
 
 value call_function(guard& g, function which, const arguments& given) {
   switch (which) {
-    case function::range: return range(g, given);
-    case function::strftime_now: return now(g, given);
-    case function::make_dict: return make_dict(g, named_entries(g, given));
+    case function::range:
+      return range(g, given);
+    case function::strftime_now:
+      return now(g, given);
+    case function::make_dict:
+      return make_dict(g, named_entries(g, given));
     case function::raise_exception: {
       const auto a = bound_arguments(g, "raise_exception", "message", given);
-      throw template_error(a[0] == nullptr ? std::string("the template refused the messages") : printed(g, *a[0]).str());
+      throw template_error(a[0] == nullptr ? std::string("the template refused the messages")
+                                           : printed(g, *a[0]).str());
     }
     case function::make_namespace: {
       auto out = std::make_shared<name_space>();
       g.charge(sizeof(name_space) + 64);
-      for (const auto& [key, v] : named_entries(g, given)) out->entries.insert_or_assign(key->str(), v);
+      for (const auto& [key, v] : named_entries(g, given))
+        out->entries.insert_or_assign(key->str(), v);
       return out;
     }
   }

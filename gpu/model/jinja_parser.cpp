@@ -18,7 +18,8 @@ class statement_parser {
  private:
   using words = std::initializer_list<std::string_view>;
 
-  /// Statements up to a tag that begins with one of `ends`; that tag's {% and word are still to be taken.
+  /// Statements up to a tag that begins with one of `ends`; that tag's {% and word are still to be
+  /// taken.
   body until(words ends) {
     in_.limits().check_depth(++depth_);
     body out;
@@ -159,7 +160,8 @@ class statement_parser {
     while (!in_.at_symbol(")")) {
       if (!out->parameters.empty()) in_.expect_symbol(",");
       auto name = in_.expect_identifier("a parameter's name");
-      out->parameters.emplace_back(std::move(name), in_.take_symbol("=") ? in_.expression() : nullptr);
+      out->parameters.emplace_back(std::move(name),
+                                   in_.take_symbol("=") ? in_.expression() : nullptr);
     }
     in_.take();
     close();
@@ -177,6 +179,8 @@ class statement_parser {
 
 }  // namespace
 
-body parse(guard& g, std::string_view source) { return statement_parser(g, tokenize(g, source)).run(); }
+body parse(guard& g, std::string_view source) {
+  return statement_parser(g, tokenize(g, source)).run();
+}
 
 }  // namespace troupe::gpu::jinja

@@ -1,5 +1,5 @@
-// The syntax tree of a template and its parser. Trees are immutable after parsing; their depth is bounded, so a
-// recursive walk (or destructor) has bounded stack whatever the template says.
+// The syntax tree of a template and its parser. Trees are immutable after parsing; their depth is
+// bounded, so a recursive walk (or destructor) has bounded stack whatever the template says.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,21 +11,22 @@
 namespace troupe::gpu::jinja {
 
 enum class expr_kind : std::uint8_t {
-  literal,      ///< constant
-  name,         ///< name
-  list, tuple,  ///< items
-  dict,         ///< items: key, value, key, value, ...
-  attribute,    ///< items[0].name
-  item,         ///< items[0][items[1]]
-  slice,        ///< items[0][items[1]:items[2]:items[3]]; the last three may be null
-  call,         ///< items[0](items[1...], named)
-  filter,       ///< items[0] | name(items[1...], named)
-  test,         ///< items[0] is name(items[1...]); negated for `is not`
-  unary,        ///< name: "-", "+" or "not"
-  binary,       ///< name: "+", "-", "*", "/", "//", "%", "**", "and", "or"
-  compare,      ///< items[0] operators[0] items[1] operators[1] items[2] ...
-  concat,       ///< items joined by ~
-  conditional   ///< items[0] if items[1] else items[2]; the last may be null
+  literal,  ///< constant
+  name,     ///< name
+  list,
+  tuple,       ///< items
+  dict,        ///< items: key, value, key, value, ...
+  attribute,   ///< items[0].name
+  item,        ///< items[0][items[1]]
+  slice,       ///< items[0][items[1]:items[2]:items[3]]; the last three may be null
+  call,        ///< items[0](items[1...], named)
+  filter,      ///< items[0] | name(items[1...], named)
+  test,        ///< items[0] is name(items[1...]); negated for `is not`
+  unary,       ///< name: "-", "+" or "not"
+  binary,      ///< name: "+", "-", "*", "/", "//", "%", "**", "and", "or"
+  compare,     ///< items[0] operators[0] items[1] operators[1] items[2] ...
+  concat,      ///< items joined by ~
+  conditional  ///< items[0] if items[1] else items[2]; the last may be null
 };
 
 struct expr;
@@ -62,9 +63,9 @@ using body = std::vector<std::unique_ptr<node>>;
 struct node {
   node_kind kind{};
   std::uint32_t at = 0;
-  value text;         ///< of data
-  std::string name;   ///< of a macro
-  expr_ref target;    ///< a name, a tuple of targets, or an attribute of a namespace
+  value text;        ///< of data
+  std::string name;  ///< of a macro
+  expr_ref target;   ///< a name, a tuple of targets, or an attribute of a namespace
   expr_ref subject;
   expr_ref condition;
   std::vector<std::pair<expr_ref, body>> branches;

@@ -13,7 +13,8 @@ void check_size(guard& g, const text& out) {
   }
 }
 
-/// Appends `in` between quotes, with `escape(code point)` in place of a character when it answers something.
+/// Appends `in` between quotes, with `escape(code point)` in place of a character when it answers
+/// something.
 template <class F>
 void append_quoted(text& out, const text& in, char quote, F escape) {
   out.append({&quote, 1}, true);
@@ -37,25 +38,38 @@ std::string hex(const char* prefix, char32_t code, int digits) {
 
 std::string json_escape(char32_t code) {
   switch (code) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    case '\b': return "\\b";
-    case '\f': return "\\f";
-    default: return code < 0x20 ? hex("\\u", code, 4) : std::string();
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    default:
+      return code < 0x20 ? hex("\\u", code, 4) : std::string();
   }
 }
 
 std::string repr_escape(char32_t code, char quote) {
   if (code == static_cast<unsigned char>(quote)) return {'\\', quote};
   switch (code) {
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    default: return code < 0x20 || code == 0x7f ? hex("\\x", code, 2) : std::string();
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return code < 0x20 || code == 0x7f ? hex("\\x", code, 2) : std::string();
   }
 }
 
@@ -97,7 +111,8 @@ struct json_writer {
   text out;
 
   void line(int depth) {
-    if (indent >= 0) out.append("\n" + std::string(static_cast<std::size_t>(indent * depth), ' '), true);
+    if (indent >= 0)
+      out.append("\n" + std::string(static_cast<std::size_t>(indent * depth), ' '), true);
   }
   void separator(bool first, int depth) {
     if (!first) out.append(indent >= 0 ? "," : ", ", true);
@@ -149,8 +164,10 @@ std::string float_text(double number) {
   char buffer[64];
   const auto magnitude = std::fabs(number);
   const bool positional = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number,
-                                 positional ? std::chars_format::fixed : std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, number,
+                    positional ? std::chars_format::fixed : std::chars_format::scientific)
+          .ptr;
   std::string out(buffer, end);
   if (positional && out.find('.') == out.npos) out += ".0";
   return out;

@@ -29,8 +29,12 @@ constexpr simple_test simple_tests[] = {
     {"none", [](guard&, const value& v) { return is_any<none>(v); }},
     {"string", [](guard&, const value& v) { return is_any<text_ref>(v); }},
     {"mapping", [](guard&, const value& v) { return is_any<dict_ref>(v); }},
-    {"sequence", [](guard&, const value& v) { return is_any<list_ref, text_ref, dict_ref, undefined>(v); }},
-    {"iterable", [](guard&, const value& v) { return is_any<list_ref, text_ref, dict_ref, undefined, loop_ref>(v); }},
+    {"sequence",
+     [](guard&, const value& v) { return is_any<list_ref, text_ref, dict_ref, undefined>(v); }},
+    {"iterable",
+     [](guard&, const value& v) {
+       return is_any<list_ref, text_ref, dict_ref, undefined, loop_ref>(v);
+     }},
     {"number", [](guard&, const value& v) { return is_any<std::int64_t, double, bool>(v); }},
     {"integer", [](guard&, const value& v) { return is_any<std::int64_t>(v); }},
     {"float", [](guard&, const value& v) { return is_any<double>(v); }},
@@ -50,12 +54,15 @@ struct binary_test {
 constexpr binary_test binary_tests[] = {
     {" eq equalto == ", [](guard& g, const value& v, const value& w) { return equal(g, v, w); }},
     {" ne != ", [](guard& g, const value& v, const value& w) { return !equal(g, v, w); }},
-    {" lt lessthan < ", [](guard& g, const value& v, const value& w) { return order(g, v, w) < 0; }},
+    {" lt lessthan < ",
+     [](guard& g, const value& v, const value& w) { return order(g, v, w) < 0; }},
     {" le <= ", [](guard& g, const value& v, const value& w) { return order(g, v, w) <= 0; }},
-    {" gt greaterthan > ", [](guard& g, const value& v, const value& w) { return order(g, v, w) > 0; }},
+    {" gt greaterthan > ",
+     [](guard& g, const value& v, const value& w) { return order(g, v, w) > 0; }},
     {" ge >= ", [](guard& g, const value& v, const value& w) { return order(g, v, w) >= 0; }},
     {" in ", [](guard& g, const value& v, const value& w) { return contains(g, w, v); }},
-    {" divisibleby ", [](guard& g, const value& v, const value& w) { return remainder_of(g, v, w) == 0; }},
+    {" divisibleby ",
+     [](guard& g, const value& v, const value& w) { return remainder_of(g, v, w) == 0; }},
 };
 
 }  // namespace
@@ -68,7 +75,9 @@ bool apply_test(guard& g, const std::string& name, const value& input, const arg
     return test.holds(g, input);
   }
   for (const auto& test : binary_tests) {
-    if (name.empty() || std::string_view(test.names).find(" " + name + " ") == std::string_view::npos) continue;
+    if (name.empty() ||
+        std::string_view(test.names).find(" " + name + " ") == std::string_view::npos)
+      continue;
     const auto a = bound_arguments(g, name, "other", given);
     if (a[0] == nullptr) g.fail("test \"" + name + "\" needs an argument");
     return test.holds(g, input, *a[0]);

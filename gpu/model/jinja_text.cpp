@@ -1,4 +1,5 @@
-// Text operations of the template engine. They work on characters and copy runs, so trust follows every byte.
+// Text operations of the template engine. They work on characters and copy runs, so trust follows
+// every byte.
 #include <string.h>
 #include <utf8proc.h>
 
@@ -7,8 +8,12 @@
 namespace troupe::gpu::jinja {
 namespace {
 
-char32_t to_upper(char32_t c) { return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))); }
-char32_t to_lower(char32_t c) { return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))); }
+char32_t to_upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t to_lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
 
 bool is_letter(char32_t c) {
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
@@ -18,7 +23,8 @@ bool is_letter(char32_t c) {
 /// What Python's str.isspace holds for.
 bool is_space(char32_t c) {
   return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
 }
 
 /// `change(code point)` for every character; ill-formed bytes stay as they are.
@@ -30,8 +36,10 @@ text mapped(const text& in, F change) {
     bytes.clear();
     for (std::size_t at = 0; at < run.size();) {
       const auto step = next_utf8(run.substr(at));
-      if (step.state == utf8_state::whole) append_utf8(bytes, change(step.code));
-      else bytes += run.substr(at, step.length);
+      if (step.state == utf8_state::whole)
+        append_utf8(bytes, change(step.code));
+      else
+        bytes += run.substr(at, step.length);
       at += step.length;
     }
     out.append(bytes, trusted);
@@ -43,7 +51,8 @@ text mapped(const text& in, F change) {
 std::size_t find(std::string_view hay, std::string_view needle, std::size_t at) {
   if (at > hay.size()) return hay.npos;
   const void* found = ::memmem(hay.data() + at, hay.size() - at, needle.data(), needle.size());
-  return found == nullptr ? hay.npos : static_cast<std::size_t>(static_cast<const char*>(found) - hay.data());
+  return found == nullptr ? hay.npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - hay.data());
 }
 
 void check_size(guard& g, const text& out) {
@@ -75,20 +84,27 @@ value split_on_blanks(guard& g, const text& in, std::int64_t most) {
 
 }  // namespace
 
-text upper(const text& in) { return mapped(in, to_upper); }
-text lower(const text& in) { return mapped(in, to_lower); }
+text upper(const text& in) {
+  return mapped(in, to_upper);
+}
+text lower(const text& in) {
+  return mapped(in, to_lower);
+}
 
 text capitalized(const text& in) {
   bool first = true;
-  return mapped(in, [&](char32_t c) { return std::exchange(first, false) ? to_upper(c) : to_lower(c); });
+  return mapped(
+      in, [&](char32_t c) { return std::exchange(first, false) ? to_upper(c) : to_lower(c); });
 }
 
 text titled(const text& in, bool after_any) {
   bool start = true;
   return mapped(in, [&](char32_t c) {
     const auto changed = start ? to_upper(c) : to_lower(c);
-    if (after_any) start = !is_letter(c);
-    else start = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+    if (after_any)
+      start = !is_letter(c);
+    else
+      start = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
     return changed;
   });
 }
@@ -98,7 +114,9 @@ text stripped(const text& in, const text* characters, bool left, bool right) {
   if (characters != nullptr) {
     for_each_character(characters->str(), [&](auto, auto, char32_t c) { set += c; });
   }
-  const auto goes = [&](char32_t c) { return characters == nullptr ? is_space(c) : set.find(c) != set.npos; };
+  const auto goes = [&](char32_t c) {
+    return characters == nullptr ? is_space(c) : set.find(c) != set.npos;
+  };
   std::size_t begin = in.size(), end = 0;
   for_each_character(in.str(), [&](std::size_t from, std::size_t to, char32_t c) {
     if (goes(c)) return;

@@ -1,7 +1,8 @@
 #include "gpu/model/jinja_value.hpp"
 
-#include <algorithm>
 #include <string.h>
+
+#include <algorithm>
 
 #include "gpu/model/chat_template.hpp"
 
@@ -16,7 +17,8 @@ int depth_of(const value& v) {
 }
 
 bool is_number(const value& v) {
-  return std::holds_alternative<bool>(v) || std::holds_alternative<std::int64_t>(v) || std::holds_alternative<double>(v);
+  return std::holds_alternative<bool>(v) || std::holds_alternative<std::int64_t>(v) ||
+         std::holds_alternative<double>(v);
 }
 
 double number(const value& v) {
@@ -25,7 +27,9 @@ double number(const value& v) {
   return std::get<double>(v);
 }
 
-value nothing(std::string what) { return undefined{std::make_shared<const std::string>(std::move(what))}; }
+value nothing(std::string what) {
+  return undefined{std::make_shared<const std::string>(std::move(what))};
+}
 
 [[noreturn]] void fail_undefined(guard& g, const value& v) {
   const auto& what = std::get<undefined>(v).what;
@@ -42,10 +46,12 @@ value loop_attribute(guard& g, const loop_state& loop, std::string_view name) {
   if (name == "first") return loop.index0 == 0;
   if (name == "last") return loop.index0 + 1 == size;
   if (name == "length") return count(size);
-  if (name == "depth") return std::int64_t{loop.loop_depth};
-  if (name == "depth0") return std::int64_t{loop.loop_depth - 1};
-  if (name == "previtem") return loop.index0 > 0 ? loop.items->items[loop.index0 - 1] : nothing("loop.previtem");
-  if (name == "nextitem") return loop.index0 + 1 < size ? loop.items->items[loop.index0 + 1] : nothing("loop.nextitem");
+  if (name == "depth") return std::int64_t{1};  // counts recursive loops, which are not supported
+  if (name == "depth0") return std::int64_t{0};
+  if (name == "previtem")
+    return loop.index0 > 0 ? loop.items->items[loop.index0 - 1] : nothing("loop.previtem");
+  if (name == "nextitem")
+    return loop.index0 + 1 < size ? loop.items->items[loop.index0 + 1] : nothing("loop.nextitem");
   g.fail("loop." + std::string(name) + " is not supported");
 }
 
@@ -53,21 +59,27 @@ value loop_attribute(guard& g, const loop_state& loop, std::string_view name) {
 std::vector<std::size_t> character_offsets(guard& g, std::string_view bytes) {
   g.charge(bytes.size());
   std::vector<std::size_t> out;
-  for_each_character(bytes, [&](std::size_t begin, std::size_t, char32_t) { out.push_back(begin); });
+  for_each_character(bytes,
+                     [&](std::size_t begin, std::size_t, char32_t) { out.push_back(begin); });
   out.push_back(bytes.size());
   return out;
 }
 
 /// Python's slice indices over `size` elements.
-std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value& start, const value& stop, const value& step) {
-  const auto given = [](const value& v) { return !is_undefined(v) && !std::holds_alternative<none>(v); };
+std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value& start,
+                                       const value& stop, const value& step) {
+  const auto given = [](const value& v) {
+    return !is_undefined(v) && !std::holds_alternative<none>(v);
+  };
   const auto by = given(step) ? integer(g, step, "slice step") : 1;
   if (by == 0) g.fail("slice step cannot be zero");
   const auto clamped = [&](const value& v, std::int64_t otherwise) {
     if (!given(v)) return otherwise;
     auto at = integer(g, v, "slice index");
-    if (at < 0) at = at < -size ? -1 : at + size;
-    else if (at > size) at = size;
+    if (at < 0)
+      at = at < -size ? -1 : at + size;
+    else if (at > size)
+      at = size;
     if (at < 0) return by > 0 ? std::int64_t{0} : std::int64_t{-1};
     return by < 0 && at >= size ? size - 1 : at;
   };
@@ -75,9 +87,11 @@ std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value&
   const auto to = clamped(stop, by > 0 ? size : -1);
   std::vector<std::size_t> out;
   if (by > 0) {
-    for (auto i = from; i < to; i = by > to - i ? to : i + by) out.push_back(static_cast<std::size_t>(i));
+    for (auto i = from; i<to; i = by> to - i ? to : i + by)
+      out.push_back(static_cast<std::size_t>(i));
   } else {
-    for (auto i = from; i > to; i = by < to - i ? to : i + by) out.push_back(static_cast<std::size_t>(i));
+    for (auto i = from; i > to; i = by < to - i ? to : i + by)
+      out.push_back(static_cast<std::size_t>(i));
   }
   return out;
 }
@@ -87,12 +101,15 @@ std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value&
 void text::append(std::string_view bytes, bool trusted) {
   if (bytes.empty()) return;
   bytes_ += bytes;
-  if (!runs_.empty() && runs_.back().trusted == trusted) runs_.back().end = bytes_.size();
-  else runs_.push_back({bytes_.size(), trusted});
+  if (!runs_.empty() && runs_.back().trusted == trusted)
+    runs_.back().end = bytes_.size();
+  else
+    runs_.push_back({bytes_.size(), trusted});
 }
 
 void text::append_part(const text& other, std::size_t begin, std::size_t end) {
-  other.for_each_run(begin, end, [this](std::string_view bytes, bool trusted) { append(bytes, trusted); });
+  other.for_each_run(begin, end,
+                     [this](std::string_view bytes, bool trusted) { append(bytes, trusted); });
 }
 
 text text::part(std::size_t begin, std::size_t end) const {
@@ -102,8 +119,9 @@ text text::part(std::size_t begin, std::size_t end) const {
 }
 
 std::size_t text::run_at(std::size_t offset) const {
-  const auto found = std::upper_bound(runs_.begin(), runs_.end(), offset,
-                                      [](std::size_t wanted, const run& r) { return wanted < r.end; });
+  const auto found =
+      std::upper_bound(runs_.begin(), runs_.end(), offset,
+                       [](std::size_t wanted, const run& r) { return wanted < r.end; });
   return static_cast<std::size_t>(found - runs_.begin());
 }
 
@@ -119,7 +137,8 @@ void guard::fail(const std::string& what) const {
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const auto last = before.rfind('\n');
   const auto column = 1 + (last == before.npos ? before.size() : before.size() - last - 1);
-  throw template_error("line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
+  throw template_error("line " + std::to_string(line) + ", column " + std::to_string(column) +
+                       ": " + what);
 }
 
 void guard::step() {
@@ -127,7 +146,8 @@ void guard::step() {
 }
 
 void guard::charge(std::size_t bytes) {
-  if (bytes > made_bytes_max - made_bytes_) fail("more than " + std::to_string(made_bytes_max) + " bytes of values");
+  if (bytes > made_bytes_max - made_bytes_)
+    fail("more than " + std::to_string(made_bytes_max) + " bytes of values");
   made_bytes_ += bytes;
 }
 
@@ -143,7 +163,9 @@ value make_text(guard& g, text made) {
   return std::make_shared<const text>(std::move(made));
 }
 
-value trusted_text(guard& g, std::string_view bytes) { return make_text(g, text(bytes, true)); }
+value trusted_text(guard& g, std::string_view bytes) {
+  return make_text(g, text(bytes, true));
+}
 
 value make_list(guard& g, std::vector<value> items, bool tuple) {
   auto out = std::make_shared<list>();
@@ -165,12 +187,15 @@ value make_dict(guard& g, std::vector<std::pair<text_ref, value>> entries) {
 }
 
 const char* kind_of(const value& v) {
-  constexpr const char* names[] = {"undefined", "none", "a bool", "an integer", "a float", "a string", "a list", "a dict",
-                                   "a namespace", "a loop", "a function"};
+  constexpr const char* names[] = {"undefined",   "none",     "a bool",    "an integer",
+                                   "a float",     "a string", "a list",    "a dict",
+                                   "a namespace", "a loop",   "a function"};
   return names[v.index()];
 }
 
-bool is_undefined(const value& v) { return std::holds_alternative<undefined>(v); }
+bool is_undefined(const value& v) {
+  return std::holds_alternative<undefined>(v);
+}
 
 bool truthy(const value& v) {
   struct visitor {
@@ -240,7 +265,8 @@ bool contains(guard& g, const value& container, const value& wanted) {
     const auto* key = std::get_if<text_ref>(&wanted);
     return key != nullptr && (*d)->find((*key)->str()) != nullptr;
   }
-  for (const auto& v : elements(g, container)->items) {
+  const auto all = elements(g, container);  // named: a range-for would not keep the pointer alive
+  for (const auto& v : all->items) {
     if (equal(g, v, wanted)) return true;
   }
   return false;
@@ -270,7 +296,8 @@ value item(guard& g, const value& object, const value& key) {
   if (const auto* l = std::get_if<list_ref>(&object)) {
     const auto size = static_cast<std::int64_t>((*l)->items.size());
     if (at < 0) at += size;
-    return at < 0 || at >= size ? nothing("item " + std::to_string(at) + " of a list") : (*l)->items[static_cast<std::size_t>(at)];
+    return at < 0 || at >= size ? nothing("item " + std::to_string(at) + " of a list")
+                                : (*l)->items[static_cast<std::size_t>(at)];
   }
   const auto& string = *std::get<text_ref>(object);
   const auto offsets = character_offsets(g, string.str());
@@ -281,11 +308,13 @@ value item(guard& g, const value& object, const value& key) {
   return make_text(g, string.part(offsets[i], offsets[i + 1]));
 }
 
-value slice(guard& g, const value& object, const value& start, const value& stop, const value& step) {
+value slice(guard& g, const value& object, const value& start, const value& stop,
+            const value& step) {
   if (is_undefined(object)) fail_undefined(g, object);
   if (const auto* l = std::get_if<list_ref>(&object)) {
     std::vector<value> out;
-    for (const auto i : slice_indices(g, static_cast<std::int64_t>((*l)->items.size()), start, stop, step)) {
+    for (const auto i :
+         slice_indices(g, static_cast<std::int64_t>((*l)->items.size()), start, stop, step)) {
       out.push_back((*l)->items[i]);
     }
     return make_list(g, std::move(out), (*l)->tuple);
@@ -293,7 +322,8 @@ value slice(guard& g, const value& object, const value& start, const value& stop
   const auto& string = text_of(g, object, "what is sliced");
   const auto offsets = character_offsets(g, string.str());
   text out;
-  for (const auto i : slice_indices(g, static_cast<std::int64_t>(offsets.size()) - 1, start, stop, step)) {
+  for (const auto i :
+       slice_indices(g, static_cast<std::int64_t>(offsets.size()) - 1, start, stop, step)) {
     out.append_part(string, offsets[i], offsets[i + 1]);
   }
   return make_text(g, std::move(out));
@@ -315,11 +345,14 @@ list_ref elements(guard& g, const value& v) {
 }
 
 std::int64_t length(guard& g, const value& v) {
-  if (const auto* l = std::get_if<list_ref>(&v)) return static_cast<std::int64_t>((*l)->items.size());
-  if (const auto* d = std::get_if<dict_ref>(&v)) return static_cast<std::int64_t>((*d)->entries.size());
+  if (const auto* l = std::get_if<list_ref>(&v))
+    return static_cast<std::int64_t>((*l)->items.size());
+  if (const auto* d = std::get_if<dict_ref>(&v))
+    return static_cast<std::int64_t>((*d)->entries.size());
   if (is_undefined(v)) return 0;
   std::int64_t count = 0;
-  for_each_character(text_of(g, v, "what length is asked of").str(), [&](auto, auto, char32_t) { ++count; });
+  for_each_character(text_of(g, v, "what length is asked of").str(),
+                     [&](auto, auto, char32_t) { ++count; });
   return count;
 }
 

@@ -1,5 +1,5 @@
-// The values a chat template computes with. Text remembers, byte by byte, whether it came from the template or
-// from users. Everything but a namespace is immutable and shared, so copies are cheap.
+// The values a chat template computes with. Text remembers, byte by byte, whether it came from the
+// template or from users. Everything but a namespace is immutable and shared, so copies are cheap.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -70,8 +70,8 @@ using namespace_ref = std::shared_ptr<name_space>;
 using loop_ref = std::shared_ptr<const loop_state>;
 using callable_ref = std::shared_ptr<const callable>;
 
-using value = std::variant<undefined, none, bool, std::int64_t, double, text_ref, list_ref, dict_ref, namespace_ref,
-                           loop_ref, callable_ref>;
+using value = std::variant<undefined, none, bool, std::int64_t, double, text_ref, list_ref,
+                           dict_ref, namespace_ref, loop_ref, callable_ref>;
 
 /// `depth` counts the values nested inside, so that recursion over a value is bounded.
 struct list {
@@ -91,7 +91,6 @@ struct name_space {
 struct loop_state {
   list_ref items;
   std::size_t index0 = 0;
-  int loop_depth = 1;
 };
 enum class function { range, make_namespace, make_dict, raise_exception, strftime_now };
 struct callable {
@@ -103,7 +102,8 @@ struct callable {
 class guard {
  public:
   static constexpr std::size_t output_bytes_max = 16u << 20;
-  static constexpr std::size_t made_bytes_max = 512u << 20;  ///< of all values of a rendering together
+  static constexpr std::size_t made_bytes_max = 512u
+                                                << 20;  ///< of all values of a rendering together
   static constexpr std::uint64_t steps_max = 2'000'000;
   static constexpr int depth_max = 100;
 

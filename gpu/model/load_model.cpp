@@ -3,9 +3,11 @@
 namespace troupe::gpu {
 namespace {
 
-/// For a file without a template: the turns of ChatML, which the default model's own template uses too.
+/// For a file without a template: the turns of ChatML, which the default model's own template uses
+/// too.
 constexpr std::string_view chatml =
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' "
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>' "
     "+ '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 std::string token_text(const gguf_file& file, const tokenizer& vocabulary, const char* key) {

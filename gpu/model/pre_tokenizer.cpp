@@ -14,16 +14,38 @@ enum class char_class : std::uint8_t { space, letter, number, other };
 /// \s, \p{L}, \p{N} and the rest, over Unicode.
 char_class classify_wide(char32_t code) {
   switch (code) {  // White_Space; the categories alone would miss the control characters
-    case '\t': case '\n': case '\v': case '\f': case '\r': case ' ': case 0x85: case 0xA0: case 0x1680:
-    case 0x2028: case 0x2029: case 0x202F: case 0x205F: case 0x3000: return char_class::space;
-    default: break;
+    case '\t':
+    case '\n':
+    case '\v':
+    case '\f':
+    case '\r':
+    case ' ':
+    case 0x85:
+    case 0xA0:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x202F:
+    case 0x205F:
+    case 0x3000:
+      return char_class::space;
+    default:
+      break;
   }
   if (code >= 0x2000 && code <= 0x200A) return char_class::space;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: return char_class::letter;
-    case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_NO: return char_class::number;
-    default: return char_class::other;
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return char_class::letter;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+      return char_class::number;
+    default:
+      return char_class::other;
   }
 }
 
@@ -78,8 +100,8 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t at) {
     const auto second = look(text, at + 1);
     if (second.kind != char_class::space) return run_end(text, at + 1, second.kind);
   }
-  // White space: all of it at the end of the text, else all but the last character (which may lead the next
-  // piece), else that one character.
+  // White space: all of it at the end of the text, else all but the last character (which may lead
+  // the next piece), else that one character.
   std::size_t end = at, last = at;
   while (end < text.size()) {
     const auto next = look(text, end);
@@ -97,7 +119,8 @@ void gpt2(std::string_view text, std::size_t base, std::vector<std::size_t>& end
   }
 }
 
-/// Every numeric character is a piece of its own; what lies between goes through GPT-2's rule as if it stood alone.
+/// Every numeric character is a piece of its own; what lies between goes through GPT-2's rule as if
+/// it stood alone.
 void smollm(std::string_view text, std::vector<std::size_t>& ends) {
   std::size_t start = 0, at = 0;
   while (at < text.size()) {
@@ -114,8 +137,12 @@ void smollm(std::string_view text, std::vector<std::size_t>& ends) {
 
 }  // namespace
 
-pre_tokenizer find_pre_tokenizer(std::string_view name) { return name == "smollm" ? smollm : nullptr; }
+pre_tokenizer find_pre_tokenizer(std::string_view name) {
+  return name == "smollm" ? smollm : nullptr;
+}
 
-std::string_view known_pre_tokenizers() { return "\"smollm\""; }
+std::string_view known_pre_tokenizers() {
+  return "\"smollm\"";
+}
 
 }  // namespace troupe::gpu

@@ -1,5 +1,6 @@
-// How text is cut into the pieces that byte-pair merges stay inside. One function per rule a model file can name;
-// each is a scanner over code points: linear, no recursion, no regex engine, any bytes accepted.
+// How text is cut into the pieces that byte-pair merges stay inside. One function per rule a model
+// file can name; each is a scanner over code points: linear, no recursion, no regex engine, any
+// bytes accepted.
 #pragma once
 #include <cstddef>
 #include <string_view>
@@ -7,7 +8,8 @@
 
 namespace troupe::gpu {
 
-/// Appends the end (byte offset) of every piece of `text`, in order; the last is text.size(). Nothing for no text.
+/// Appends the end (byte offset) of every piece of `text`, in order; the last is text.size().
+/// Nothing for no text.
 using pre_tokenizer = void (*)(std::string_view text, std::vector<std::size_t>& ends);
 
 /// The rule called `name` in `tokenizer.ggml.pre`, or nullptr.

@@ -1,5 +1,6 @@
-// One step through UTF-8 text: the next code point, or the ill-formed bytes that stand in its place. Strict (no
-// overlong forms, surrogates or code points past U+10FFFF) and never reads past the text.
+// One step through UTF-8 text: the next code point, or the ill-formed bytes that stand in its
+// place. Strict (no overlong forms, surrogates or code points past U+10FFFF) and never reads past
+// the text.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ inline utf8_step next_utf8(std::string_view text) {
   if (lead < 0x80) return {lead, 1, utf8_state::whole};
   if (lead < 0xC2 || lead > 0xF4) return {0xFFFD, 1, utf8_state::invalid};
   const int following = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-  // The first continuation byte has a narrower range after some leads: overlong forms, surrogates, the top.
+  // The first continuation byte has a narrower range after some leads: overlong forms, surrogates,
+  // the top.
   unsigned char low = 0x80, high = 0xBF;
   if (lead == 0xE0) low = 0xA0;
   if (lead == 0xED) high = 0x9F;
@@ -46,7 +48,9 @@ inline utf8_step next_utf8(std::string_view text) {
 }
 
 inline void append_utf8(std::string& out, char32_t code) {
-  const auto push = [&](char32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };
+  const auto push = [&](char32_t byte) {
+    out += static_cast<char>(static_cast<unsigned char>(byte));
+  };
   if (code < 0x80) {
     push(code);
   } else if (code < 0x800) {

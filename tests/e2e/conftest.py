@@ -22,6 +22,7 @@ def shared_server():
 def server(shared_server):
     """The file's server, idle again after each test."""
     yield shared_server
+    shared_server.close_connections()
     shared_server.wait_idle()
 
 

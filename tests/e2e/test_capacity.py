@@ -36,7 +36,7 @@ def test_C086_prompts_at_the_edge_of_the_pool_are_answered_or_refused_but_never_
 
 
 def test_C091_a_tight_pool_under_steady_arrivals_goes_on_completing(serve):
-    server = serve("--num-kv-blocks", 200, "--max-num-queued-reqs", 16)
+    server = serve("--num-kv-blocks", 200, "--max-num-queued-reqs", 8)
     prefix, seconds, window = words(300), 8.0, 4.0
     ended, lock = [], threading.Lock()
     started = time.monotonic()
@@ -62,7 +62,7 @@ def test_C091_a_tight_pool_under_steady_arrivals_goes_on_completing(serve):
 
 
 def test_C092_a_preempted_request_sends_the_same_text_usage_and_logprobs(serve):
-    server = serve("--num-kv-blocks", 40)
+    server = serve("--num-kv-blocks", 36)
     victim = dict(prompt="A long story about a lighthouse:", max_tokens=400, logprobs=1, priority=10)
     solo = server.complete(**victim)
     rivals, events = [], 0

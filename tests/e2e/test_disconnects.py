@@ -5,6 +5,7 @@ number of victims.
 """
 
 import os
+import subprocess
 import threading
 import time
 
@@ -56,18 +57,13 @@ def read_some_events(connection, transport, count):
         next(events)
 
 
-def leave(server, connections, transport, kind, phase):
-    """Ends all connections at once; returns after the server has counted each, with the time it took."""
-    before = server.metrics()
-    # The plain reply's transport is called http, as in the metric.
-    labels = dict(transport=transport, phase=phase)
-    started = time.monotonic()
+def leave(server, connections, transport, kind):
+    """Ends all connections at once; returns after the server has counted each."""
+    before = server.disconnects(transport=transport)
     for connection in connections:
         connection.kill(kind)
-    server.wait_for(
-        lambda m: server.disconnects(m, **labels) - server.disconnects(before, **labels) == len(connections),
-        f"{len(connections)} disconnects counted for {labels}", 5)
-    return time.monotonic() - started
+    server.wait_for(lambda m: server.disconnects(m, transport=transport) - before == len(connections),
+                    f"{len(connections)} more disconnects counted for {transport}", 5)
 
 
 def leave_while_queued(server, transport, kind):
@@ -75,27 +71,24 @@ def leave_while_queued(server, transport, kind):
     server.wait_for(lambda m: m.total(RUNNING) == SLOTS, "all slots taken")
     victims = [server.begin(transport, words(50, seed), 64) for seed in range(VICTIMS)]
     server.wait_for(lambda m: m.total(WAITING) == VICTIMS, "the victims wait")
-    leave(server, victims, transport, kind, "queued")
+    leave(server, victims, transport, kind)
     server.wait_for(lambda m: m.total(WAITING) == 0, "the queue is empty", 1)
     for filler in fillers:
         filler.kill("rst")
-    return victims
+    return VICTIMS
 
 
 def leave_in_prefill(server, transport, kind):
-    victims = []
     for seed in range(VICTIMS):
         victim = server.begin(transport, words(2500, seed), 64)
         server.wait_for(lambda m: m.total(RUNNING) == 2, "the victim runs")
         time.sleep(0.05)
-        leave(server, [victim], transport, kind, "prefill")
+        leave(server, [victim], transport, kind)
         server.wait_for(lambda m: m.total(RUNNING) <= 1, "the victim's place is free", 1)
-        victims.append(victim)
-    return victims
+    return VICTIMS
 
 
 def leave_in_decode(server, transport, kind):
-    victims = []
     for batch in range(VICTIMS // 2):
         pair = [server.begin(transport, f"Story {batch}-{i}:", 4000) for i in range(2)]
         server.wait_for(lambda m: m.total(RUNNING) == 3, "the victims run")
@@ -104,12 +97,12 @@ def leave_in_decode(server, transport, kind):
         else:
             for victim in pair:
                 read_some_events(victim, transport, 6)
-        leave(server, pair, transport, kind, "decode")
+        leave(server, pair, transport, kind)
         server.wait_for(lambda m: m.total(RUNNING) <= 1, "the victims' places are free", 1)
-        victims += pair
-    return victims
+    return VICTIMS
 
 
+# Each returns how many clients left.
 WAVES = {"queued": leave_while_queued, "prefill": leave_in_prefill, "decode": leave_in_decode}
 
 
@@ -117,18 +110,18 @@ WAVES = {"queued": leave_while_queued, "prefill": leave_in_prefill, "decode": le
 @pytest.mark.parametrize("transport", ["sse", "http", "ws"])
 @pytest.mark.parametrize("phase", WAVES)
 def test_a_client_that_leaves_gives_its_blocks_back(server, solo_text, phase, transport, kind):
+    labels = dict(transport=transport, phase=phase)
+    before = server.disconnects(**labels)
     neighbour = Neighbour(server)
     victims = WAVES[phase](server, transport, kind)
     neighbour.join(30)
     assert neighbour.error is None
     assert neighbour.text == solo_text
-    server.wait_idle(2)
-    for victim in victims:
-        victim.close()
+    metrics = server.wait_idle(2)
+    assert server.disconnects(metrics, **labels) - before == victims, "counted under another phase"
 
 
 def test_a_client_process_killed_by_signal_9_gives_its_blocks_back(server):
-    import subprocess
     body = '{"prompt": "Story:", "max_tokens": 4000, "ignore_eos": true, "stream": true}'
     client = subprocess.Popen(["curl", "-sN", server.url + "/v1/completions", "-H", "Content-Type: application/json",
                                "-d", body], stdout=subprocess.PIPE)

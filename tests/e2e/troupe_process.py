@@ -37,6 +37,7 @@ class TroupeProcess:
             [binary, "serve", model, "--port", "0", "--json", *map(str, options)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.events, self.errors = [], []
+        self.opened = []  # connections of begin(), closed when a test ends
         self.ready_event = threading.Event()
         self.readers = [threading.Thread(target=self._read, args=args, daemon=True)
                         for args in ((self.process.stdout, self.events), (self.process.stderr, self.errors))]
@@ -84,11 +85,11 @@ class TroupeProcess:
     def begin(self, transport, prompt, max_tokens, **fields):
         """Sends one generation and returns its open connection: `sse`, `http` (plain reply) or `ws`."""
         if transport == "ws":
-            socket = WebSocket(self.url).open()
+            self.opened.append(socket := WebSocket(self.url).open())
             socket.send_json({"type": "response.create", "input": prompt, "max_output_tokens": max_tokens,
                               "temperature": 0, "ignore_eos": True, **fields})
             return socket
-        http = Http(self.url)
+        self.opened.append(http := Http(self.url))
         http.request("POST", "/v1/completions", {
             "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True,
             "stream": transport == "sse", **fields})
@@ -112,6 +113,12 @@ class TroupeProcess:
         status, reply = self.call("/tokenize", {"prompt": text})
         assert status == 200, reply
         return reply["count"]
+
+    def close_connections(self):
+        """What a test left open, also one that failed."""
+        for connection in self.opened:
+            connection.close()
+        self.opened.clear()
 
     # Metrics
 
@@ -166,6 +173,7 @@ class TroupeProcess:
             raise AssertionError(f"the server died during the test, exit code {self.process.returncode}; "
                                  f"stderr: {''.join(self.errors[-20:])}")
         try:
+            self.close_connections()
             self.wait_idle()
             self.process.send_signal(signal.SIGTERM)
             code = self.wait_exit()

@@ -1,5 +1,5 @@
-// Writes GGUF files for tests: any metadata and tensors, right or wrong on purpose. tiny_llama.hpp builds whole
-// models with it. Checks nothing: a test that wants a damaged file gets it.
+// Writes GGUF files for tests: any metadata and tensors, right or wrong on purpose. tiny_llama.hpp
+// builds whole models with it. Checks nothing: a test that wants a damaged file gets it.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -30,7 +30,8 @@ class gguf_writer {
   std::uint32_t version = 3;
   std::optional<std::uint64_t> tensor_count;
   std::optional<std::uint64_t> entry_count;
-  std::uint64_t alignment = 32;  ///< used to place tensors; add general.alignment yourself when it is not 32
+  std::uint64_t alignment =
+      32;  ///< used to place tensors; add general.alignment yourself when it is not 32
 
   /// A metadata entry from its type number and the raw bytes of its value.
   gguf_writer& raw(std::string_view key, std::uint32_t type, std::string_view value) {
@@ -38,17 +39,32 @@ class gguf_writer {
     ++entries_added_;
     return *this;
   }
-  gguf_writer& u8(std::string_view key, std::uint8_t value) { return raw(key, 0, number_bytes(value)); }
-  gguf_writer& u32(std::string_view key, std::uint32_t value) { return raw(key, 4, number_bytes(value)); }
-  gguf_writer& i32(std::string_view key, std::int32_t value) { return raw(key, 5, number_bytes(value)); }
+  gguf_writer& u8(std::string_view key, std::uint8_t value) {
+    return raw(key, 0, number_bytes(value));
+  }
+  gguf_writer& u32(std::string_view key, std::uint32_t value) {
+    return raw(key, 4, number_bytes(value));
+  }
+  gguf_writer& i32(std::string_view key, std::int32_t value) {
+    return raw(key, 5, number_bytes(value));
+  }
   gguf_writer& f32(std::string_view key, float value) { return raw(key, 6, number_bytes(value)); }
-  gguf_writer& boolean(std::string_view key, bool value) { return raw(key, 7, std::string(1, value ? 1 : 0)); }
-  gguf_writer& text(std::string_view key, std::string_view value) { return raw(key, 8, counted(value)); }
-  gguf_writer& u64(std::string_view key, std::uint64_t value) { return raw(key, 10, number_bytes(value)); }
-  gguf_writer& i64(std::string_view key, std::int64_t value) { return raw(key, 11, number_bytes(value)); }
+  gguf_writer& boolean(std::string_view key, bool value) {
+    return raw(key, 7, std::string(1, value ? 1 : 0));
+  }
+  gguf_writer& text(std::string_view key, std::string_view value) {
+    return raw(key, 8, counted(value));
+  }
+  gguf_writer& u64(std::string_view key, std::uint64_t value) {
+    return raw(key, 10, number_bytes(value));
+  }
+  gguf_writer& i64(std::string_view key, std::int64_t value) {
+    return raw(key, 11, number_bytes(value));
+  }
   gguf_writer& f64(std::string_view key, double value) { return raw(key, 12, number_bytes(value)); }
   /// An array from its element type, claimed count and the raw bytes of its elements.
-  gguf_writer& array(std::string_view key, std::uint32_t type, std::uint64_t count, std::string_view elements) {
+  gguf_writer& array(std::string_view key, std::uint32_t type, std::uint64_t count,
+                     std::string_view elements) {
     return raw(key, 9, number_bytes(type) + number_bytes(count) + std::string(elements));
   }
   gguf_writer& texts(std::string_view key, const std::vector<std::string>& values) {
@@ -63,16 +79,16 @@ class gguf_writer {
   }
 
   /// A tensor whose bytes follow those before it, aligned.
-  gguf_writer& tensor(std::string_view name, const std::vector<std::uint64_t>& shape, std::uint32_t type,
-                      std::string_view data) {
+  gguf_writer& tensor(std::string_view name, const std::vector<std::uint64_t>& shape,
+                      std::uint32_t type, std::string_view data) {
     pad(data_);
     tensor_at(name, shape, type, data_.size());
     data_ += data;
     return *this;
   }
   /// A tensor entry alone, with any offset.
-  gguf_writer& tensor_at(std::string_view name, const std::vector<std::uint64_t>& shape, std::uint32_t type,
-                         std::uint64_t offset) {
+  gguf_writer& tensor_at(std::string_view name, const std::vector<std::uint64_t>& shape,
+                         std::uint32_t type, std::uint64_t offset) {
     tensors_ += counted(name) + number_bytes(static_cast<std::uint32_t>(shape.size()));
     for (const auto dimension : shape) tensors_ += number_bytes(dimension);
     tensors_ += number_bytes(type) + number_bytes(offset);
@@ -86,7 +102,8 @@ class gguf_writer {
   }
 
   std::string bytes() const {
-    std::string out = magic + number_bytes(version) + number_bytes(tensor_count.value_or(tensors_added_)) +
+    std::string out = magic + number_bytes(version) +
+                      number_bytes(tensor_count.value_or(tensors_added_)) +
                       number_bytes(entry_count.value_or(entries_added_)) + entries_ + tensors_;
     if (!data_.empty()) pad(out);
     return out + data_;

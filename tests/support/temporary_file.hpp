@@ -1,4 +1,5 @@
-// A file in the system's temporary folder that goes away with its owner. For tests that feed bytes to a loader.
+// A file in the system's temporary folder that goes away with its owner. For tests that feed bytes
+// to a loader.
 #pragma once
 #include <unistd.h>
 
@@ -16,8 +17,8 @@ class temporary_file {
  public:
   explicit temporary_file(std::string_view bytes, const std::string& name = "file.gguf") {
     static std::atomic<unsigned> count{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("troupe-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++) + "-" + name);
+    path_ = std::filesystem::temp_directory_path() / ("troupe-test-" + std::to_string(::getpid()) +
+                                                      "-" + std::to_string(count++) + "-" + name);
     write(bytes);
   }
   temporary_file(const temporary_file&) = delete;
@@ -40,13 +41,16 @@ class temporary_file {
   std::filesystem::path path_;
 };
 
-/// Where the default model is: TROUPE_MODEL, else models/ of the source tree. Throws when it is not there.
+/// Where the default model is: TROUPE_MODEL, else models/ of the source tree. Throws when it is not
+/// there.
 inline std::string default_model_path() {
   const char* given = std::getenv("TROUPE_MODEL");
   const std::string path =
-      given != nullptr ? given : std::string(TROUPE_SOURCE_DIR) + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+      given != nullptr ? given
+                       : std::string(TROUPE_SOURCE_DIR) + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!std::filesystem::exists(path)) {
-    throw std::runtime_error("the default model is not at " + path + "; set TROUPE_MODEL to its path");
+    throw std::runtime_error("the default model is not at " + path +
+                             "; set TROUPE_MODEL to its path");
   }
   return path;
 }

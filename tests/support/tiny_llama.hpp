@@ -1,5 +1,6 @@
-// A complete small Llama model as GGUF bytes: random weights of a given type, a byte-level vocabulary of all 256
-// bytes with a few merges and ChatML's control tokens. Same options, same bytes, on every machine.
+// A complete small Llama model as GGUF bytes: random weights of a given type, a byte-level
+// vocabulary of all 256 bytes with a few merges and ChatML's control tokens. Same options, same
+// bytes, on every machine.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -19,8 +20,8 @@ struct tiny_llama {
   std::uint32_t heads = 4;
   std::uint32_t kv_heads = 2;
   std::uint32_t context = 256;
-  std::uint32_t type = 1;        ///< of the matrices: 0 F32, 1 F16, 2 Q4_0, 3 Q4_1, 8 Q8_0
-  bool tied = true;              ///< no output.weight
+  std::uint32_t type = 1;  ///< of the matrices: 0 F32, 1 F16, 2 Q4_0, 3 Q4_1, 8 Q8_0
+  bool tied = true;        ///< no output.weight
   std::uint64_t seed = 1;
 };
 
@@ -31,12 +32,16 @@ inline std::uint16_t half_bits(float value) {
   const auto exponent = static_cast<std::int32_t>((bits >> 23) & 0xff) - 127 + 15;
   const auto sign = (bits >> 16) & 0x8000u;
   if (exponent <= 0) return static_cast<std::uint16_t>(sign);
-  return static_cast<std::uint16_t>(sign | (static_cast<std::uint32_t>(exponent) << 10) | ((bits >> 13) & 0x3ffu));
+  return static_cast<std::uint16_t>(sign | (static_cast<std::uint32_t>(exponent) << 10) |
+                                    ((bits >> 13) & 0x3ffu));
 }
 
 /// `count` random weights in ggml type `type`, uniform around 0 with about the given spread.
-inline std::string random_weights(std::mt19937_64& random, std::uint32_t type, std::uint64_t count, float spread) {
-  const auto uniform = [&] { return static_cast<float>(random() >> 40) / static_cast<float>(1 << 24); };
+inline std::string random_weights(std::mt19937_64& random, std::uint32_t type, std::uint64_t count,
+                                  float spread) {
+  const auto uniform = [&] {
+    return static_cast<float>(random() >> 40) / static_cast<float>(1 << 24);
+  };
   std::string out;
   if (type <= 1) {
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -49,7 +54,8 @@ inline std::string random_weights(std::mt19937_64& random, std::uint32_t type, s
     const float scale = spread * (0.5f + uniform()) / (type == 8 ? 73.0f : 4.6f);
     out += number_bytes(half_bits(scale));
     if (type == 3) out += number_bytes(half_bits(-7.5f * scale));
-    for (int i = 0; i < (type == 8 ? 32 : 16); ++i) out += static_cast<char>(static_cast<unsigned char>(random() >> 56));
+    for (int i = 0; i < (type == 8 ? 32 : 16); ++i)
+      out += static_cast<char>(static_cast<unsigned char>(random() >> 56));
   }
   return out;
 }
@@ -57,7 +63,9 @@ inline std::string random_weights(std::mt19937_64& random, std::uint32_t type, s
 /// The letters GPT-2 writes each byte with, as UTF-8.
 inline std::string letter_of_byte(unsigned byte) {
   unsigned code = byte;
-  const auto itself = [](unsigned b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174; };
+  const auto itself = [](unsigned b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+  };
   if (!itself(byte)) {
     code = 256;
     for (unsigned b = 0; b < byte; ++b) code += itself(b) ? 0 : 1;
@@ -72,14 +80,24 @@ struct tiny_vocabulary {
   std::vector<std::string> merges;
 };
 
-/// 0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>, then byte b at 3 + b, then the merged tokens in order.
+/// 0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>, then byte b at 3 + b, then the merged tokens in
+/// order.
 inline tiny_vocabulary tiny_vocabulary_of_bytes() {
   tiny_vocabulary out{{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, {3, 3, 3}, {}};
   for (unsigned byte = 0; byte < 256; ++byte) out.tokens.push_back(letter_of_byte(byte));
   const std::string space = letter_of_byte(' ');
-  for (const auto& [left, right] : std::vector<std::pair<std::string, std::string>>{
-           {space, "t"}, {"h", "e"}, {space + "t", "he"}, {"i", "n"}, {"a", "n"}, {"an", "d"}, {"l", "l"},
-           {"he", "ll"}, {"hell", "o"}, {"a", "a"}, {"aa", "aa"}}) {
+  for (const auto& [left, right] :
+       std::vector<std::pair<std::string, std::string>>{{space, "t"},
+                                                        {"h", "e"},
+                                                        {space + "t", "he"},
+                                                        {"i", "n"},
+                                                        {"a", "n"},
+                                                        {"an", "d"},
+                                                        {"l", "l"},
+                                                        {"he", "ll"},
+                                                        {"hell", "o"},
+                                                        {"a", "a"},
+                                                        {"aa", "aa"}}) {
     out.merges.push_back(left + " " + right);
     out.tokens.push_back(left + right);
   }
@@ -93,17 +111,20 @@ inline gguf_writer tiny_llama_metadata(const tiny_llama& model) {
   file.text("general.architecture", "llama").text("general.name", "tiny");
   file.u32("llama.block_count", model.layers).u32("llama.embedding_length", model.width);
   file.u32("llama.feed_forward_length", model.ffn_width).u32("llama.context_length", model.context);
-  file.u32("llama.attention.head_count", model.heads).u32("llama.attention.head_count_kv", model.kv_heads);
+  file.u32("llama.attention.head_count", model.heads)
+      .u32("llama.attention.head_count_kv", model.kv_heads);
   file.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f).f32("llama.rope.freq_base", 10000.0f);
   file.u32("llama.rope.dimension_count", model.width / model.heads);
   const auto vocabulary = tiny_vocabulary_of_bytes();
   file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "smollm");
-  file.texts("tokenizer.ggml.tokens", vocabulary.tokens).i32s("tokenizer.ggml.token_type", vocabulary.kinds);
+  file.texts("tokenizer.ggml.tokens", vocabulary.tokens)
+      .i32s("tokenizer.ggml.token_type", vocabulary.kinds);
   file.texts("tokenizer.ggml.merges", vocabulary.merges);
   file.u32("tokenizer.ggml.bos_token_id", 1).u32("tokenizer.ggml.eos_token_id", 2);
   file.boolean("tokenizer.ggml.add_bos_token", false);
   file.text("tokenizer.chat_template",
-            "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+            "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' "
+            "}}{% endfor %}"
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}");
   return file;
 }
@@ -112,7 +133,8 @@ inline gguf_writer tiny_llama_metadata(const tiny_llama& model) {
 inline void add_tiny_llama_tensors(gguf_writer& file, const tiny_llama& model) {
   std::mt19937_64 random(model.seed);
   const std::uint64_t width = model.width, ffn_width = model.ffn_width;
-  const std::uint64_t kv_width = width / model.heads * model.kv_heads, vocab = tiny_vocabulary_of_bytes().tokens.size();
+  const std::uint64_t kv_width = width / model.heads * model.kv_heads,
+                      vocab = tiny_vocabulary_of_bytes().tokens.size();
   const auto matrix = [&](const std::string& name, std::uint64_t in, std::uint64_t out) {
     const float spread = 1.0f / std::sqrt(static_cast<float>(in));
     file.tensor(name, {in, out}, model.type, random_weights(random, model.type, in * out, spread));
@@ -120,7 +142,8 @@ inline void add_tiny_llama_tensors(gguf_writer& file, const tiny_llama& model) {
   const auto norm = [&](const std::string& name) {
     std::string weights;
     for (std::uint64_t i = 0; i < width; ++i) {
-      weights += number_bytes(0.75f + static_cast<float>(random() >> 40) / static_cast<float>(1 << 25));
+      weights +=
+          number_bytes(0.75f + static_cast<float>(random() >> 40) / static_cast<float>(1 << 25));
     }
     file.tensor(name, {width}, 0, weights);
   };

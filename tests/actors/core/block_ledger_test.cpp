@@ -9,7 +9,9 @@ using namespace troupe::core;
 
 namespace {
 
-lease_id lease(std::uint64_t request, std::uint32_t epoch = 1) { return {request_id{request}, epoch}; }
+lease_id lease(std::uint64_t request, std::uint32_t epoch = 1) {
+  return {request_id{request}, epoch};
+}
 
 // The same rules with one map from block to holder, too plain to be wrong.
 struct naive_ledger {
@@ -22,10 +24,12 @@ struct naive_ledger {
     for (block_id b = 0; b < total; ++b) place[b] = is_free;
   }
   std::uint32_t count(int where) const {
-    return static_cast<std::uint32_t>(
-        std::count_if(place.begin(), place.end(), [&](const auto& p) { return p.second == where; }));
+    return static_cast<std::uint32_t>(std::count_if(
+        place.begin(), place.end(), [&](const auto& p) { return p.second == where; }));
   }
-  int index_of(lease_id l) { return index.emplace(l, static_cast<int>(index.size()) + 1).first->second; }
+  int index_of(lease_id l) {
+    return index.emplace(l, static_cast<int>(index.size()) + 1).first->second;
+  }
   std::uint32_t move_all(int from, int to) {
     std::uint32_t n = 0;
     for (auto& [b, where] : place)

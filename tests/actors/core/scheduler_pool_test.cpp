@@ -1,4 +1,5 @@
-// Requests against the block pool: what fits, who waits, who gives way, and that nothing is lost or told twice.
+// Requests against the block pool: what fits, who waits, who gives way, and that nothing is lost or
+// told twice.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -29,7 +30,8 @@ std::vector<token_id> alone(const submit& s) {
 
 }  // namespace
 
-TEST_CASE("scheduler: C085 a prompt larger than the pool is refused at once and blocks nobody", "[core]") {
+TEST_CASE("scheduler: C085 a prompt larger than the pool is refused at once and blocks nobody",
+          "[core]") {
   scheduler_world w(pool_of(64));
   w.send(make_submit(1, 1500, 10));
   CHECK(w.client(1).refusal.why == refusal::kv_capacity);
@@ -42,7 +44,8 @@ TEST_CASE("scheduler: C085 a prompt larger than the pool is refused at once and 
   w.require_whole();
 }
 
-TEST_CASE("scheduler: C086 prompts around the pool's size run or are refused, none hangs", "[core]") {
+TEST_CASE("scheduler: C086 prompts around the pool's size run or are refused, none hangs",
+          "[core]") {
   for (const std::uint32_t n : {1022u, 1023u, 1024u, 1025u}) {
     INFO(n << " tokens");
     scheduler_world w(pool_of(64));
@@ -100,12 +103,14 @@ TEST_CASE("scheduler: max_tokens is clipped to the room left", "[core]") {
   CHECK(w.client(1).end.why == end_reason::length);
 }
 
-TEST_CASE("scheduler: C088 after a burst cancelled in all states the next request starts at once", "[core]") {
+TEST_CASE("scheduler: C088 after a burst cancelled in all states the next request starts at once",
+          "[core]") {
   auto limits = pool_of(24);
   limits.max_num_queued_reqs = 200;
   limits.max_num_batched_tokens = 32;
   scheduler_world w(limits);
-  for (std::uint64_t id = 1; id <= 100; ++id) w.send(make_submit(id, 20 + id % 40, 60));
+  for (std::uint64_t id = 1; id <= 100; ++id)
+    w.send(make_submit(id, static_cast<std::uint32_t>(20 + id % 40), 60));
   for (std::uint64_t id = 1; id <= 100; ++id) {
     w.cancel((id * 37) % 100 + 1);
     for (std::uint64_t k = 0; k < id % 4; ++k) w.allocate_one();
@@ -124,7 +129,8 @@ TEST_CASE("scheduler: C088 after a burst cancelled in all states the next reques
   w.require_whole();
 }
 
-TEST_CASE("scheduler: nobody overtakes the head that was denied, and it gets in when blocks return", "[core]") {
+TEST_CASE("scheduler: nobody overtakes the head that was denied, and it gets in when blocks return",
+          "[core]") {
   scheduler_world w(pool_of(8));
   w.send(make_submit(1, 60, 30));
   w.settle_allocator();
@@ -141,7 +147,8 @@ TEST_CASE("scheduler: nobody overtakes the head that was denied, and it gets in 
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a denial while one runs alone is a violation and ends it instead of hanging", "[core]") {
+TEST_CASE("scheduler: a denial while one runs alone is a violation and ends it instead of hanging",
+          "[core]") {
   scheduler_machine m(roomy_limits());
   effects out;
   m.on(make_submit(1, 10, 5), 0, out);
@@ -162,7 +169,8 @@ TEST_CASE("scheduler: a denial while one runs alone is a violation and ends it i
   CHECK(m.idle());
 }
 
-TEST_CASE("scheduler: C091 in a tight pool the oldest always finishes and work gets done", "[core]") {
+TEST_CASE("scheduler: C091 in a tight pool the oldest always finishes and work gets done",
+          "[core]") {
   auto limits = pool_of(200);
   limits.max_num_seqs = 32;
   limits.max_num_batched_tokens = 512;
@@ -175,19 +183,22 @@ TEST_CASE("scheduler: C091 in a tight pool the oldest always finishes and work g
   time_us arrival = start;
   while (w.now - start < 60'000'000) {
     for (; arrival <= w.now; arrival += 33'333) {
-      auto s = make_submit(++next, 540, 100 + next % 100);
+      ++next;
+      auto s = make_submit(next, 540, static_cast<std::uint32_t>(100 + next % 100));
       std::copy_n(prompt_of(512, 7).begin(), 512, s.prompt.begin());
       w.send(s);
     }
     w.settle_allocator();
     if (!w.finish_step()) w.now += 1000;
-    const auto window = std::min<std::size_t>(11, static_cast<std::size_t>((w.now - start) / 5'000'000));
+    const auto window =
+        std::min<std::size_t>(11, static_cast<std::size_t>((w.now - start) / 5'000'000));
     completed_in[window] += w.told<ended>().size();
     // The best-ranked request with blocks is never the victim.
     for (const auto& r : w.told<release>()) {
       if (!r.preempted) continue;
       bool better_runs = false;
-      for (std::uint64_t id = 1; id < r.lease.request.value; ++id) better_runs = better_runs || w.blocks_of(id) > 0;
+      for (std::uint64_t id = 1; id < r.lease.request.value; ++id)
+        better_runs = better_runs || w.blocks_of(id) > 0;
       CHECK(better_runs);
     }
   }
@@ -202,23 +213,29 @@ TEST_CASE("scheduler: C091 in a tight pool the oldest always finishes and work g
   w.require_whole();
 }
 
-TEST_CASE("scheduler: C092 a run preempted at output token 1, 100, 399 or twice gives the same tokens", "[core]") {
+TEST_CASE(
+    "scheduler: C092 a run preempted at output token 1, 100, 399 or twice gives the same tokens",
+    "[core]") {
   const auto victim = make_submit(2, 30, 400);
   const auto expected = alone(victim);
   REQUIRE(expected.size() == 400);
-  for (const std::vector<std::size_t>& points : {std::vector<std::size_t>{1}, {100}, {399}, {100, 399}, {30, 60}}) {
+  for (const std::vector<std::size_t>& points :
+       {std::vector<std::size_t>{1}, {100}, {399}, {100, 399}, {30, 60}}) {
     auto limits = pool_of(4096);
     limits.block_size = 1;  // so that a rival runs out at any token
     scheduler_world w(limits);
-    // The rival ranks first and is one step ahead. Its growth is denied from the block on that it will need when the
-    // victim has the wanted number of tokens.
-    std::size_t denied_from = 40 + 1 + points[0];
+    // The rival ranks first and is two steps ahead. Its growth is denied from the block on that it
+    // will need when the victim has the wanted number of tokens.
+    std::size_t denied_from = 40 + 2 + points[0];
     w.deny = [&](const reserve& r) {
-      return r.lease.request.value == 1 && w.preemptions < points.size() && w.blocks_of(1) >= denied_from - 1;
+      return r.lease.request.value == 1 && w.preemptions < points.size() &&
+             w.blocks_of(1) >= denied_from - 1;
     };
     w.send(make_submit(1, 40, 1000));
-    w.settle_allocator();
+    REQUIRE((w.allocate_one() && w.answer_one()));
     w.send(victim);
+    REQUIRE((w.allocate_one() && w.answer_one() &&
+             w.finish_step()));  // the rival's growth; the victim still asks
     std::vector<std::size_t> preempted_at;
     while (w.client(2).ended == 0) {
       w.settle_allocator();
@@ -229,7 +246,8 @@ TEST_CASE("scheduler: C092 a run preempted at output token 1, 100, 399 or twice 
         denied_from = 1'000'000;
       }
       const auto done = preempted_at.size();
-      if (denied_from == 1'000'000 && done < points.size() && w.state(2) == request_state::decoding_in_flight)
+      if (denied_from == 1'000'000 && done < points.size() &&
+          w.state(2) == request_state::decoding_in_flight)
         denied_from = 40 + w.client(1).tokens.size() + points[done] - w.client(2).tokens.size();
     }
     CHECK(preempted_at == points);

@@ -1,5 +1,5 @@
-// Every reachable state x event cell, fired and compared with the table in actors/README.md: the state afterwards and the
-// effects that name the request, word for word.
+// Every reachable state x event cell, fired and compared with the table in actors/README.md: the
+// state afterwards and the effects that name the request, word for word.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -19,12 +19,18 @@ namespace {
 constexpr request_id other{1}, subject{2};
 constexpr time_us far_future = 100'000'000;
 
-const std::vector<std::string> events = {"submit", "granted", "denied", "released", "step_done",
-                                         "step_failed", "cancel", "deadline", "drain", "stop"};
-const std::vector<request_state> states = {
-    request_state::queued, request_state::awaiting_grant, request_state::prefilling,
-    request_state::prefilling_in_flight, request_state::decoding, request_state::decoding_in_flight,
-    request_state::awaiting_recompute, request_state::retiring, request_state::gone};
+const std::vector<std::string> events = {"submit",    "granted",     "denied", "released",
+                                         "step_done", "step_failed", "cancel", "deadline",
+                                         "drain",     "stop"};
+const std::vector<request_state> states = {request_state::queued,
+                                           request_state::awaiting_grant,
+                                           request_state::prefilling,
+                                           request_state::prefilling_in_flight,
+                                           request_state::decoding,
+                                           request_state::decoding_in_flight,
+                                           request_state::awaiting_recompute,
+                                           request_state::retiring,
+                                           request_state::gone};
 
 submit subject_submit() {
   auto s = make_submit(subject.value, 3, 50);
@@ -105,7 +111,8 @@ bench scene_of(request_state s) {
     if (s == request_state::retiring) b.fire(cancel{subject, end_reason::client_gone, b.now});
     return b;
   }
-  for (int i = 0; i < 2; ++i) b.step();  // first token, second, and no place for the next: growth is not answered
+  for (int i = 0; i < 2; ++i)
+    b.step();  // first token, second, and no place for the next: growth is not answered
   if (s == request_state::decoding) return b;
   b.fire(denied{b.lease()});
   b.step();  // preempted between steps
@@ -114,7 +121,8 @@ bench scene_of(request_state s) {
 
 void fire(bench& b, const std::string& event, end_reason why) {
   if (event == "submit") b.fire(subject_submit());
-  if (event == "granted") b.fire(b.asked.contains(subject) ? b.grant_for(subject) : granted{b.lease(), {99}});
+  if (event == "granted")
+    b.fire(b.asked.contains(subject) ? b.grant_for(subject) : granted{b.lease(), {99}});
   if (event == "denied") b.fire(denied{b.lease()});
   if (event == "released") b.fire(released{b.lease(), 1});
   if (event == "step_done") b.step();
@@ -133,11 +141,15 @@ std::string seen(const bench& b, std::uint64_t ignored_before) {
   std::map<int, std::string> words;
   if (b.machine.ignored_events() > ignored_before) words[0] = "ignored";
   for (const auto& x : b.out) {
-    if (const auto* e = std::get_if<admitted>(&x); e && e->request == subject) words[1] = "admitted";
-    if (const auto* e = std::get_if<tokens_out>(&x); e && e->request == subject) words[2] = "tokens_out";
-    if (const auto* e = std::get_if<release>(&x); e && e->lease.request == subject) words[3] = "release";
+    if (const auto* e = std::get_if<admitted>(&x); e && e->request == subject)
+      words[1] = "admitted";
+    if (const auto* e = std::get_if<tokens_out>(&x); e && e->request == subject)
+      words[2] = "tokens_out";
+    if (const auto* e = std::get_if<release>(&x); e && e->lease.request == subject)
+      words[3] = "release";
     if (const auto* e = std::get_if<ended>(&x); e && e->request == subject) words[4] = "ended";
-    if (const auto* e = std::get_if<reserve>(&x); e && e->lease.request == subject) words[5] = "reserve";
+    if (const auto* e = std::get_if<reserve>(&x); e && e->lease.request == subject)
+      words[5] = "reserve";
     if (const auto* e = std::get_if<step_plan>(&x))
       for (const auto& i : e->items)
         if (i.request == subject) words[6] = "step_plan";
@@ -172,7 +184,8 @@ std::map<std::string, std::vector<std::string>> readme_rows() {
 
 }  // namespace
 
-TEST_CASE("scheduler: every state x event cell does what the table in actors/README.md says", "[core]") {
+TEST_CASE("scheduler: every state x event cell does what the table in actors/README.md says",
+          "[core]") {
   const auto rows = readme_rows();
   REQUIRE(rows.contains("state"));
   REQUIRE(rows.at("state") == events);
@@ -194,7 +207,8 @@ TEST_CASE("scheduler: every state x event cell does what the table in actors/REA
   CHECK(cells == 90);
 }
 
-TEST_CASE("scheduler: the table has a row for every state, and reserved ones are marked", "[core]") {
+TEST_CASE("scheduler: the table has a row for every state, and reserved ones are marked",
+          "[core]") {
   const auto rows = readme_rows();
   for (int i = 0; i < request_state_count; ++i) {
     const auto state = static_cast<request_state>(i);
@@ -202,12 +216,13 @@ TEST_CASE("scheduler: the table has a row for every state, and reserved ones are
     REQUIRE(rows.contains(name_of(state)));
     if (std::find(states.begin(), states.end(), state) != states.end()) continue;
     const bool sessions = state == request_state::received || state == request_state::tokenizing;
-    CHECK(rows.at(name_of(state)).front() ==
-          (sessions ? "the session's, not yet submitted" : "reserved, no transition leads here yet"));
+    CHECK(rows.at(name_of(state)).front() == (sessions ? "the session's, not yet submitted"
+                                                       : "reserved, no transition leads here yet"));
   }
 }
 
-TEST_CASE("scheduler: every cancel reason takes the same way and arrives in the one end", "[core]") {
+TEST_CASE("scheduler: every cancel reason takes the same way and arrives in the one end",
+          "[core]") {
   for (const auto state : states) {
     if (state == request_state::gone || state == request_state::retiring) continue;
     for (int i = 0; i < end_reason_count; ++i) {
@@ -219,7 +234,8 @@ TEST_CASE("scheduler: every cancel reason takes the same way and arrives in the 
         if (b.machine.state_of(subject) == request_state::retiring) b.step();
         std::vector<ended> ends;
         for (const auto& x : b.out)
-          if (const auto* e = std::get_if<ended>(&x); e && e->request == subject) ends.push_back(*e);
+          if (const auto* e = std::get_if<ended>(&x); e && e->request == subject)
+            ends.push_back(*e);
         REQUIRE(ends.size() == 1);
         CHECK(ends[0].why == why);
         CHECK(b.machine.state_of(subject) == request_state::gone);
@@ -228,8 +244,14 @@ TEST_CASE("scheduler: every cancel reason takes the same way and arrives in the 
   }
 }
 
-TEST_CASE("scheduler: the deadline that ends a request is the one of its state, and its phase is kept", "[core]") {
-  struct expectation { request_state state; end_reason why; life_phase phase; };
+TEST_CASE(
+    "scheduler: the deadline that ends a request is the one of its state, and its phase is kept",
+    "[core]") {
+  struct expectation {
+    request_state state;
+    end_reason why;
+    life_phase phase;
+  };
   const expectation all[] = {
       {request_state::queued, end_reason::queue_timeout, life_phase::queued},
       {request_state::awaiting_grant, end_reason::queue_timeout, life_phase::queued},

@@ -1,6 +1,7 @@
-// The scheduler machine with the real block ledger and a fake device, joined by FIFO channels whose messages move only
-// when told to. Checks the rules that must hold after every event. The device keeps what was written into each block and
-// computes a token from what it reads back, so a block given away too early or a history computed twice shows as text.
+// The scheduler machine with the real block ledger and a fake device, joined by FIFO channels whose
+// messages move only when told to. Checks the rules that must hold after every event. The device
+// keeps what was written into each block and computes a token from what it reads back, so a block
+// given away too early or a history computed twice shows as text.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -49,7 +50,8 @@ class scheduler_world {
     send(core::cancel{request_id{id}, why, now});
   }
 
-  /// One message of the channel to the allocator is processed; its answer waits in the channel back.
+  /// One message of the channel to the allocator is processed; its answer waits in the channel
+  /// back.
   bool allocate_one();
   /// One answer of the allocator reaches the scheduler.
   bool answer_one();
@@ -84,15 +86,17 @@ class scheduler_world {
   time_us step_us = 1000;
   effects last_effects;
   std::map<request_id, client_view> clients;
-  std::set<request_id> poisoned;       ///< the device answers bad_logits for these
+  std::set<request_id> poisoned;             ///< the device answers bad_logits for these
   std::function<bool(const reserve&)> deny;  ///< the allocator's answer forced to no
-  int stops = 0, audits = 0, violations = 0;
-  bool violations_expected = false;
+  int stops = 0, audits = 0;
   std::uint64_t preemptions = 0, steps = 0;
-  std::uint32_t end_token_every = 0;   ///< the device draws the end token about once in so many; 0 never
+  std::uint32_t end_token_every =
+      0;  ///< the device draws the end token about once in so many; 0 never
 
  private:
-  struct lease_story { int asked = 0, denied = 0, released = 0; };
+  struct lease_story {
+    int asked = 0, denied = 0, released = 0;
+  };
 
   template <class Event>
   void before(const Event& e) {
@@ -117,7 +121,7 @@ class scheduler_world {
   std::map<lease_id, std::set<block_id>> blocks_;  // as the allocator sees it
   std::vector<token_id> memory_;                   // one cell per token of the pool
   std::set<request_id> dying_;
-  bool returning_ = false;                         // the event is the step's own return
+  bool returning_ = false;  // the event is the step's own return
 };
 
 }  // namespace troupe::core::testing

@@ -17,7 +17,9 @@ session_options options(std::vector<std::string> stop = {}) {
 struct bench {
   session_machine machine;
   session_effects out;
-  explicit bench(session_options o) : machine(std::move(o)) { machine.on(admitted{request_id{7}, 3}, out); }
+  explicit bench(session_options o) : machine(std::move(o)) {
+    machine.on(admitted{request_id{7}, 3}, out);
+  }
 
   void token(const std::string& text, int id = 5) {
     decoded_token t;
@@ -112,7 +114,8 @@ TEST_CASE("session: an end token is counted but is neither text nor a piece", "[
   CHECK(b.all<finish>()[0].end.usage.completion == 2);
 }
 
-TEST_CASE("session: a stop string finishes the client at once and drops what comes later", "[core]") {
+TEST_CASE("session: a stop string finishes the client at once and drops what comes later",
+          "[core]") {
   bench b(options({"STOP"}));
   b.token("one ST");
   b.token("OP two");
@@ -169,7 +172,8 @@ TEST_CASE("session: a stop completed only by the end or its tail still counts", 
   }
 }
 
-TEST_CASE("session: pieces come with or after their text and never for text behind a stop", "[core]") {
+TEST_CASE("session: pieces come with or after their text and never for text behind a stop",
+          "[core]") {
   auto o = options({"STOP"});
   o.want_logprobs = true;
   SECTION("held back with the text") {
@@ -238,7 +242,8 @@ TEST_CASE("session: a reader too far behind is cancelled and finished at once", 
   CHECK(b.all<finish>().size() == 1);
 }
 
-TEST_CASE("session: pieces count against the reader's limit, and delivered ones no longer do", "[core]") {
+TEST_CASE("session: pieces count against the reader's limit, and delivered ones no longer do",
+          "[core]") {
   auto o = options();
   o.want_logprobs = true;
   o.outbound_bytes_max = 1000;
@@ -252,7 +257,8 @@ TEST_CASE("session: pieces count against the reader's limit, and delivered ones 
   CHECK(b.machine.finished());
 }
 
-TEST_CASE("session: a client that is gone gets nothing but its end, when the scheduler says so", "[core]") {
+TEST_CASE("session: a client that is gone gets nothing but its end, when the scheduler says so",
+          "[core]") {
   bench b(options());
   b.token("a");
   b.token("b");
@@ -287,7 +293,8 @@ TEST_CASE("session: the echoed prompt is its own delta before any token", "[core
   auto o = options({"STOP"});
   o.want_logprobs = true;
   bench b(o);
-  b.machine.on_prompt("say STOP", {token_piece{1, "say", {}, {}}, token_piece{2, " STOP", -0.5f, {}}}, b.out);
+  b.machine.on_prompt("say STOP",
+                      {token_piece{1, "say", {}, {}}, token_piece{2, " STOP", -0.5f, {}}}, b.out);
   REQUIRE(b.all<deliver>().size() == 1);
   CHECK(b.all<deliver>()[0].delta.prompt);
   CHECK(b.all<deliver>()[0].delta.text == "say STOP");

@@ -7,8 +7,12 @@ using namespace troupe::core;
 
 namespace {
 
-step_candidate decode(std::uint64_t id) { return {request_id{id}, true, 1}; }
-step_candidate prefill(std::uint64_t id, std::uint32_t tokens) { return {request_id{id}, false, tokens}; }
+step_candidate decode(std::uint64_t id) {
+  return {request_id{id}, true, 1};
+}
+step_candidate prefill(std::uint64_t id, std::uint32_t tokens) {
+  return {request_id{id}, false, tokens};
+}
 std::vector<std::pair<std::uint64_t, std::uint32_t>> plain(const std::vector<step_share>& shares) {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> out;
   for (const auto& s : shares) out.emplace_back(s.request.value, s.tokens);
@@ -18,22 +22,30 @@ using shares = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
 
 }  // namespace
 
-TEST_CASE("step_plan: decode rows come first, then prefill in rank order within the token budget", "[core]") {
+TEST_CASE("step_plan: decode rows come first, then prefill in rank order within the token budget",
+          "[core]") {
   const step_budget budget{8, 100, 1'000'000, 16};
-  const auto s = choose_step({prefill(1, 60), decode(2), prefill(3, 60), decode(4), prefill(5, 10)}, budget, {});
+  const auto s = choose_step({prefill(1, 60), decode(2), prefill(3, 60), decode(4), prefill(5, 10)},
+                             budget, {});
   CHECK(plain(s) == shares{{2, 1}, {4, 1}, {1, 60}, {3, 38}});
 }
 
-TEST_CASE("step_plan: time shrinks the chunk, and its end leaves one sequence one smallest chunk", "[core]") {
+TEST_CASE("step_plan: time shrinks the chunk, and its end leaves one sequence one smallest chunk",
+          "[core]") {
   step_cost cost;  // 300 us a token
   CHECK(plain(choose_step({prefill(1, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 100}});
-  CHECK(plain(choose_step({prefill(1, 600), prefill(2, 600)}, {8, 512, 100, 16}, cost)) == shares{{1, 16}});
-  CHECK(plain(choose_step({prefill(1, 5), prefill(2, 600)}, {8, 512, 100, 16}, cost)) == shares{{1, 5}});
-  CHECK(plain(choose_step({prefill(1, 90), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 90}});
-  CHECK(plain(choose_step({prefill(1, 70), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 70}, {2, 30}});
+  CHECK(plain(choose_step({prefill(1, 600), prefill(2, 600)}, {8, 512, 100, 16}, cost)) ==
+        shares{{1, 16}});
+  CHECK(plain(choose_step({prefill(1, 5), prefill(2, 600)}, {8, 512, 100, 16}, cost)) ==
+        shares{{1, 5}});
+  CHECK(plain(choose_step({prefill(1, 90), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) ==
+        shares{{1, 90}});
+  CHECK(plain(choose_step({prefill(1, 70), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) ==
+        shares{{1, 70}, {2, 30}});
 }
 
-TEST_CASE("step_plan: decode rows that would use every token leave room for a waiting prefill", "[core]") {
+TEST_CASE("step_plan: decode rows that would use every token leave room for a waiting prefill",
+          "[core]") {
   std::vector<step_candidate> c;
   for (std::uint64_t id = 1; id <= 32; ++id) c.push_back(decode(id));
   CHECK(choose_step(c, {64, 32, 1000, 16}, {}).size() == 32);
@@ -44,7 +56,8 @@ TEST_CASE("step_plan: decode rows that would use every token leave room for a wa
   CHECK(s.back().tokens == 16);
 }
 
-TEST_CASE("step_plan: random candidates never break the budget, and someone always runs", "[core]") {
+TEST_CASE("step_plan: random candidates never break the budget, and someone always runs",
+          "[core]") {
   std::mt19937_64 random(5);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   for (int i = 0; i < 20'000; ++i) {

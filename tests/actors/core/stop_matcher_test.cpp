@@ -15,7 +15,8 @@ struct outcome_of_text {
 };
 
 // All matches of the whole text, the earliest and longest of them.
-outcome_of_text naive(const std::vector<std::string>& stops, const std::string& text, bool include) {
+outcome_of_text naive(const std::vector<std::string>& stops, const std::string& text,
+                      bool include) {
   std::optional<std::size_t> at;
   std::string best;
   for (const auto& s : stops) {
@@ -27,7 +28,8 @@ outcome_of_text naive(const std::vector<std::string>& stops, const std::string& 
   return {text.substr(0, *at) + (include ? best : ""), best};
 }
 
-outcome_of_text fed(const std::vector<std::string>& stops, const std::vector<std::string>& chunks, bool include) {
+outcome_of_text fed(const std::vector<std::string>& stops, const std::vector<std::string>& chunks,
+                    bool include) {
   stop_matcher m(stops, include);
   std::string shown;
   for (const auto& c : chunks) shown += m.push(c);
@@ -37,12 +39,14 @@ outcome_of_text fed(const std::vector<std::string>& stops, const std::vector<std
 
 }  // namespace
 
-TEST_CASE("stop_matcher: random texts, stops and chunks agree with a search of the whole text", "[core]") {
+TEST_CASE("stop_matcher: random texts, stops and chunks agree with a search of the whole text",
+          "[core]") {
   std::mt19937_64 random(11);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   const auto word = [&](std::uint32_t max, std::uint32_t letters) {
     std::string s;
-    for (std::uint32_t n = 1 + below(max); n > 0; --n) s.push_back(static_cast<char>('a' + below(letters)));
+    for (std::uint32_t n = 1 + below(max); n > 0; --n)
+      s.push_back(static_cast<char>('a' + below(letters)));
     return s;
   };
   int matches = 0;
@@ -60,7 +64,8 @@ TEST_CASE("stop_matcher: random texts, stops and chunks agree with a search of t
     const bool include = below(2) == 1;
     const auto expected = naive(stops, text, include);
     const auto got = fed(stops, chunks, include);
-    INFO("text " << text << " stops " << stops.size() << (stops.empty() ? "" : " first " + stops[0]));
+    INFO("text " << text << " stops " << stops.size()
+                 << (stops.empty() ? "" : " first " + stops[0]));
     REQUIRE(got.shown == expected.shown);
     REQUIRE(got.matched == expected.matched);
     matches += got.matched ? 1 : 0;
@@ -68,7 +73,8 @@ TEST_CASE("stop_matcher: random texts, stops and chunks agree with a search of t
   CHECK(matches > 10'000);
 }
 
-TEST_CASE("stop_matcher: a shorter stop inside a possible longer one waits for the next character", "[core]") {
+TEST_CASE("stop_matcher: a shorter stop inside a possible longer one waits for the next character",
+          "[core]") {
   SECTION("the longer one fails") {
     stop_matcher m({"abcd", "c"});
     CHECK(m.push("abc").empty());
@@ -107,7 +113,9 @@ TEST_CASE("stop_matcher: holds back only what may still become a stop", "[core]"
   CHECK(m.flush().empty());
 }
 
-TEST_CASE("stop_matcher: everything after a match is dropped, and the stop shown only when asked for", "[core]") {
+TEST_CASE(
+    "stop_matcher: everything after a match is dropped, and the stop shown only when asked for",
+    "[core]") {
   stop_matcher hidden({"END"});
   CHECK(hidden.push("a END b") == "a ");
   CHECK(hidden.push("more").empty());
@@ -128,9 +136,11 @@ TEST_CASE("stop_matcher: a long periodic stop over long periodic text stays line
   const auto begin = std::chrono::steady_clock::now();
   std::size_t shown = 0;
   for (int i = 0; i < 400'000; ++i) shown += m.push("a").size();
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   CHECK(shown == 400'000 - 1000);
-  CHECK(seconds < 2.0);  // 0.03 s when linear; re-scanning the held text would compare 400 million characters
+  CHECK(seconds <
+        2.0);  // 0.03 s when linear; re-scanning the held text would compare 400 million characters
   m.push("b");
   CHECK(m.matched() == stop + "b");
 }

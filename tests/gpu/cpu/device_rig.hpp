@@ -1,5 +1,6 @@
-// What the device tests share: a loaded model (tiny or the real one), a backend on it, slices that follow a sequence,
-// and a record of all logits by (slice key, position). Header only, for the tests of this folder.
+// What the device tests share: a loaded model (tiny or the real one), a backend on it, slices that
+// follow a sequence, and a record of all logits by (slice key, position). Header only, for the
+// tests of this folder.
 #pragma once
 #include <map>
 #include <memory>

@@ -1,6 +1,7 @@
-// The promise that cannot be added later: a token's result depends on its own sequence alone. One sequence is computed
-// alone, in one go, on one thread; then in every other way a scheduler could choose, and all logits are compared bit by
-// bit: chunk sizes, company of 1 to 64 other rows, thread counts, block tables, block sizes, every instruction set.
+// The promise that cannot be added later: a token's result depends on its own sequence alone. One
+// sequence is computed alone, in one go, on one thread; then in every other way a scheduler could
+// choose, and all logits are compared bit by bit: chunk sizes, company of 1 to 64 other rows,
+// thread counts, block tables, block sizes, every instruction set.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -27,8 +28,8 @@ std::vector<token_id> random_tokens(std::uint64_t seed, std::uint32_t count, std
 struct way {
   std::uint32_t threads = 1;
   std::uint32_t chunk = length;
-  std::uint32_t company = 0;       ///< other sequences in every step, each with 1 to 5 tokens
-  std::uint64_t table_seed = 0;    ///< shuffles the block table; 0: in order
+  std::uint32_t company = 0;     ///< other sequences in every step, each with 1 to 5 tokens
+  std::uint64_t table_seed = 0;  ///< shuffles the block table; 0: in order
   std::uint32_t block_size = 16;
 };
 
@@ -88,12 +89,14 @@ class sequence_runner {
 };
 
 std::vector<std::vector<float>> run_way(const std::shared_ptr<const loaded_model>& model,
-                                        const std::string& isa, const way& how, std::uint32_t from = 0) {
+                                        const std::string& isa, const way& how,
+                                        std::uint32_t from = 0) {
   return sequence_runner(model, isa, how).logits(from);
 }
 
 /// The first row that differs in any bit, or -1.
-int first_difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+int first_difference(const std::vector<std::vector<float>>& a,
+                     const std::vector<std::vector<float>>& b) {
   if (a.size() != b.size()) return 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * 4) != 0) {
@@ -104,9 +107,10 @@ int first_difference(const std::vector<std::vector<float>>& a, const std::vector
 }
 
 const way ways[] = {
-    {1, 1, 0, 0, 16},   {2, 3, 0, 5, 16},    {3, 16, 0, 0, 32},  {8, 17, 0, 6, 16},  {2, 512, 0, 7, 32},
-    {1, 64, 1, 0, 16},  {2, 32, 3, 8, 16},   {3, 33, 7, 0, 16},  {8, 40, 16, 9, 32}, {2, 25, 40, 0, 16},
-    {2, 100, 64, 3, 16}, {1, 256, 13, 0, 16}, {8, 600, 2, 0, 16}, {2, 7, 5, 4, 32},
+    {1, 1, 0, 0, 16},   {2, 3, 0, 5, 16},   {3, 16, 0, 0, 32},   {8, 17, 0, 6, 16},
+    {2, 512, 0, 7, 32}, {1, 64, 1, 0, 16},  {2, 32, 3, 8, 16},   {3, 33, 7, 0, 16},
+    {8, 40, 16, 9, 32}, {2, 25, 40, 0, 16}, {2, 100, 64, 3, 16}, {1, 256, 13, 0, 16},
+    {8, 600, 2, 0, 16}, {2, 7, 5, 4, 32},
 };
 
 tiny_llama shape_of(std::uint32_t type) {
@@ -121,24 +125,29 @@ tiny_llama shape_of(std::uint32_t type) {
 
 }  // namespace
 
-TEST_CASE("cpu device: a sequence's logits are the same bits in every chunking, company, thread count and block table",
-          "[gpu][independence]") {
+TEST_CASE(
+    "cpu device: a sequence's logits are the same bits in every chunking, company, thread count "
+    "and block table",
+    "[gpu][independence]") {
   for (const std::uint32_t type : {3u, 8u, 2u, 1u, 0u}) {
     const auto model = load_tiny(shape_of(type));
     for (const kernel_table* kernels : supported_kernels()) {
       const bool fast = std::string(kernels->isa) != "portable";
-      if (!fast && type != 3) continue;  // the portable kernels share their source with the others; one type is enough
+      if (!fast && type != 3)
+        continue;  // the portable kernels share their source with the others; one type is enough
       const auto alone = run_way(model, kernels->isa, {});
       for (const way& how : ways) {
-        INFO(kernels->isa << ", type " << type << ", threads " << how.threads << ", chunk " << how.chunk
-                          << ", company " << how.company << ", block size " << how.block_size);
+        INFO(kernels->isa << ", type " << type << ", threads " << how.threads << ", chunk "
+                          << how.chunk << ", company " << how.company << ", block size "
+                          << how.block_size);
         CHECK(first_difference(alone, run_way(model, kernels->isa, how)) == -1);
       }
     }
   }
 }
 
-TEST_CASE("cpu device: another token anywhere before a position changes its logits", "[gpu][independence]") {
+TEST_CASE("cpu device: another token anywhere before a position changes its logits",
+          "[gpu][independence]") {
   const auto model = load_tiny(shape_of(3));
   const auto tokens = random_tokens(42, 40, model->config.vocab);
   const auto last_logits = [&](const std::vector<token_id>& sequence) {
@@ -159,7 +168,8 @@ TEST_CASE("cpu device: another token anywhere before a position changes its logi
   }
 }
 
-TEST_CASE("cpu device: NaN left in a block by its last owner never reaches the next one", "[gpu][independence]") {
+TEST_CASE("cpu device: NaN left in a block by its last owner never reaches the next one",
+          "[gpu][independence]") {
   const auto model = load_tiny(shape_of(3));
   const auto tokens = random_tokens(42, 21, model->config.vocab);
   const auto logits_after = [&](std::byte fill) {
@@ -186,7 +196,8 @@ TEST_CASE("cpu device: NaN left in a block by its last owner never reaches the n
   CHECK(first_difference(logits_after(std::byte{0}), logits_after(std::byte{0xFF})) == -1);
 }
 
-TEST_CASE("cpu device: sampled tokens and log-probabilities do not depend on the batch", "[gpu][independence]") {
+TEST_CASE("cpu device: sampled tokens and log-probabilities do not depend on the batch",
+          "[gpu][independence]") {
   const auto model = load_tiny(shape_of(3));
   const auto sample_in = [&](std::uint32_t company, std::uint32_t threads) {
     cpu_backend device(model, device_options(threads, 70));

@@ -1,7 +1,8 @@
-// The default model against an independent float32 implementation (tests/data says how its file was made).
-// Tokens must agree wherever the reference's own margin is clear; below 0.35 two honest implementations may part
-// (8-bit activations and 16-bit KV move logits by a few tenths). Distances are Kullback-Leibler over the reference's
-// 16 likeliest tokens and the rest; the bounds are what another engine with the same number formats reaches.
+// The default model against an independent float32 implementation (tests/data says how its file was
+// made). Tokens must agree wherever the reference's own margin is clear; below 0.35 two honest
+// implementations may part (8-bit activations and 16-bit KV move logits by a few tenths). Distances
+// are Kullback-Leibler over the reference's 16 likeliest tokens and the rest; the bounds are what
+// another engine with the same number formats reaches.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -18,7 +19,8 @@ namespace {
 
 const json& reference() {
   static const json data = [] {
-    std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/data/smollm2-135m-instruct-q4_1.json");
+    std::ifstream in(std::string(TROUPE_SOURCE_DIR) +
+                     "/tests/data/smollm2-135m-instruct-q4_1.json");
     return json::parse(in);
   }();
   return data;
@@ -75,8 +77,10 @@ double mean_divergence(cpu_backend& device, const json& text) {
 
 }  // namespace
 
-TEST_CASE("cpu device: the default model's greedy tokens are the reference's wherever its margin is clear",
-          "[gpu][model]") {
+TEST_CASE(
+    "cpu device: the default model's greedy tokens are the reference's wherever its margin is "
+    "clear",
+    "[gpu][model]") {
   cpu_backend device(default_model(), device_options(0, 8));
   std::size_t steps = 0, clear = 0;
   for (const json& run : reference()["generations"]) {
@@ -100,7 +104,8 @@ TEST_CASE("cpu device: the default model's greedy tokens are the reference's whe
   CHECK(clear == 829);
 }
 
-TEST_CASE("cpu device: the default model's distribution stays within the bounds on both texts", "[gpu][model]") {
+TEST_CASE("cpu device: the default model's distribution stays within the bounds on both texts",
+          "[gpu][model]") {
   for (const kernel_table* kernels : supported_kernels()) {
     cpu_backend device(default_model(), device_options(0, 32, kernels->isa));
     for (const json& text : reference()["text_scores"]) {
@@ -110,6 +115,7 @@ TEST_CASE("cpu device: the default model's distribution stays within the bounds 
       CHECK(kl <= bound);
       CHECK(kl > 0.0);
     }
-    if (std::string(kernels->isa) == "avx2") break;  // portable: covered at small sizes, too slow here
+    if (std::string(kernels->isa) == "avx2")
+      break;  // portable: covered at small sizes, too slow here
   }
 }

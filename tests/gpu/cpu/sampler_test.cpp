@@ -22,7 +22,8 @@ struct question {
   row_answer ask(std::uint32_t position = 1) const {
     sampler s(select_kernels("auto"));
     std::vector<float> row = logits;
-    return s.answer({row.data(), static_cast<std::uint32_t>(row.size()), &slice, target, true, position});
+    return s.answer(
+        {row.data(), static_cast<std::uint32_t>(row.size()), &slice, target, true, position});
   }
   std::optional<token_id> token(std::uint32_t position = 1) const {
     const auto answer = ask(position);
@@ -32,7 +33,8 @@ struct question {
   /// Counts of each token over many positions.
   std::vector<int> counts(int draws) const {
     std::vector<int> out(logits.size(), 0);
-    for (int i = 0; i < draws; ++i) ++out[static_cast<std::size_t>(*token(static_cast<std::uint32_t>(i)))];
+    for (int i = 0; i < draws; ++i)
+      ++out[static_cast<std::size_t>(*token(static_cast<std::uint32_t>(i)))];
     return out;
   }
   std::set<token_id> seen(int draws) const {
@@ -56,7 +58,9 @@ TEST_CASE("sampler: draws follow the distribution", "[gpu]") {
   const std::vector<double> p{0.05, 0.3, 0.02, 0.2, 0.1, 0.08, 0.15, 0.1};
   question q = with_probabilities(p);
   SECTION("plain") {}
-  SECTION("through the candidate path") { q.slice.sampling.top_k = 8; }
+  SECTION("through the candidate path") {
+    q.slice.sampling.top_k = 8;
+  }
   constexpr int draws = 20000;
   const auto counts = q.counts(draws);
   double chi = 0.0;
@@ -73,7 +77,8 @@ TEST_CASE("sampler: temperature sharpens and flattens as p^(1/T)", "[gpu]") {
   const auto counts = q.counts(draws);
   const double expected[] = {0.36 / 0.46, 0.09 / 0.46, 0.01 / 0.46};
   double chi = 0.0;
-  for (int i = 0; i < 3; ++i) chi += std::pow(counts[i] - draws * expected[i], 2) / (draws * expected[i]);
+  for (int i = 0; i < 3; ++i)
+    chi += std::pow(counts[i] - draws * expected[i], 2) / (draws * expected[i]);
   CHECK(chi < 13.8);
 }
 
@@ -99,7 +104,8 @@ TEST_CASE("sampler: top-k keeps k tokens, ties by lower id; 0 and -1 turn it off
   }
 }
 
-TEST_CASE("sampler: top-p keeps the shortest prefix that holds the mass; 0 is the top token alone", "[gpu]") {
+TEST_CASE("sampler: top-p keeps the shortest prefix that holds the mass; 0 is the top token alone",
+          "[gpu]") {
   question q = with_probabilities({0.1, 0.4, 0.2, 0.25, 0.05});
   q.slice.sampling.top_p = 0.6f;
   CHECK(q.seen(500) == std::set<token_id>{1, 3});
@@ -159,7 +165,9 @@ TEST_CASE("sampler: NaN, or nothing but -inf, is bad logits and samples nothing"
   CHECK(q.token() == 49);
 }
 
-TEST_CASE("sampler: log-probabilities are of the raw distribution, lists sorted with ties by lower id", "[gpu]") {
+TEST_CASE(
+    "sampler: log-probabilities are of the raw distribution, lists sorted with ties by lower id",
+    "[gpu]") {
   question q = with_probabilities({0.1, 0.3, 0.1, 0.3, 0.2});
   q.slice.sampling.temperature = 0.0f;
   q.slice.suppressed = {1};
@@ -171,14 +179,16 @@ TEST_CASE("sampler: log-probabilities are of the raw distribution, lists sorted 
   CHECK(answer.sampled->logprob == Approx(std::log(0.3)));
   REQUIRE(answer.sampled->top.size() == 4);
   const token_id order[] = {1, 3, 4, 0};
-  for (int i = 0; i < 4; ++i) CHECK(answer.sampled->top[static_cast<std::size_t>(i)].first == order[i]);
+  for (int i = 0; i < 4; ++i)
+    CHECK(answer.sampled->top[static_cast<std::size_t>(i)].first == order[i]);
   CHECK(answer.sampled->top[0].second == Approx(std::log(0.3)));
   REQUIRE(answer.score);
   CHECK(answer.score->token == 4);
   CHECK(answer.score->logprob == Approx(std::log(0.2)));
 }
 
-TEST_CASE("sampler: the random number is a function of seed and position alone, and uniform", "[gpu]") {
+TEST_CASE("sampler: the random number is a function of seed and position alone, and uniform",
+          "[gpu]") {
   CHECK(uniform_at(1, 2) == uniform_at(1, 2));
   CHECK(uniform_at(1, 2) != uniform_at(1, 3));
   CHECK(uniform_at(1, 2) != uniform_at(2, 2));

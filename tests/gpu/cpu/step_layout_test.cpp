@@ -39,7 +39,8 @@ std::string refusal(const std::function<void(step_batch&)>& spoil) {
 
 }  // namespace
 
-TEST_CASE("step_layout: rows are cut into segments with positions, blocks and wanted rows", "[gpu]") {
+TEST_CASE("step_layout: rows are cut into segments with positions, blocks and wanted rows",
+          "[gpu]") {
   const auto step = lay_out(good_batch(), limits);
   REQUIRE(step->segments.size() == 2);
   const step_segment& first = step->segments[0];
@@ -65,21 +66,37 @@ TEST_CASE("step_layout: rows are cut into segments with positions, blocks and wa
 TEST_CASE("step_layout: a broken batch is refused naming slice, field and value", "[gpu]") {
   using Catch::Matchers::Contains;
   CHECK(refusal([](step_batch&) {}) == "accepted");
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].tokens.clear(); }), Contains("slice 1: tokens is empty"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].tokens[2] = 100; }), Contains("slice 0: tokens[2] is 100"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].tokens[0] = -1; }), Contains("tokens[0] is -1"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].blocks.pop_back(); }), Contains("blocks has 1 entries"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[1] = 10; }), Contains("slice 1: blocks[1] is 10"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[2] = 5; }), Contains("which slice 0 writes"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[2] = 0; }), Contains("which slice 1 writes"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].start = 126; b.slices[0].blocks.assign(9, 4); }),
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].tokens.clear(); }),
+             Contains("slice 1: tokens is empty"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].tokens[2] = 100; }),
+             Contains("slice 0: tokens[2] is 100"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].tokens[0] = -1; }),
+             Contains("tokens[0] is -1"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].blocks.pop_back(); }),
+             Contains("blocks has 1 entries"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[1] = 10; }),
+             Contains("slice 1: blocks[1] is 10"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[2] = 5; }),
+             Contains("which slice 0 writes"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[2] = 0; }),
+             Contains("which slice 1 writes"));
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[0].start = 126;
+               b.slices[0].blocks.assign(9, 4);
+             }),
              Contains("start + tokens is 129"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].start = 4294967295u; }), Contains("start + tokens is 4294967298"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].top_logprobs = 21; }), Contains("top_logprobs is 21"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].suppressed = {5, 100}; }), Contains("suppressed[1] is 100"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].start = 4294967295u; }),
+             Contains("start + tokens is 4294967298"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].top_logprobs = 21; }),
+             Contains("top_logprobs is 21"));
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[0].suppressed = {5, 100};
+             }),
+             Contains("suppressed[1] is 100"));
   CHECK_THAT(refusal([](step_batch& b) { b.slices[1].score_targets.pop_back(); }),
              Contains("score_targets has 39 entries"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].score_targets[3] = 100; }), Contains("score_targets[3] is 100"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].score_targets[3] = 100; }),
+             Contains("score_targets[3] is 100"));
 }
 
 TEST_CASE("step_layout: a block shared for reading by two slices is accepted", "[gpu]") {

@@ -20,7 +20,8 @@ TEST_CASE("worker_pool: every chunk runs exactly once and its writes are visible
   }
 }
 
-// More threads than cores and jobs that grow and shrink: a worker that wakes up late must find its old job closed.
+// More threads than cores and jobs that grow and shrink: a worker that wakes up late must find its
+// old job closed.
 TEST_CASE("worker_pool: many short jobs in a row never mix", "[gpu]") {
   worker_pool pool(8);
   std::uint64_t wrong = 0;

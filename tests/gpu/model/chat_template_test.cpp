@@ -58,7 +58,8 @@ TEST_CASE("chat_template: templates and expressions render as Python's Jinja2 re
     INFO(source);
     std::string rendered, error;
     try {
-      rendered = joined(chat_template::compile(source, "<s>", "</s>").render(messages, golden["prompt"].get<bool>()));
+      rendered = joined(chat_template::compile(source, "<s>", "</s>")
+                            .render(messages, golden["prompt"].get<bool>()));
     } catch (const template_error& thrown) {
       error = thrown.what();
     }
@@ -68,22 +69,50 @@ TEST_CASE("chat_template: templates and expressions render as Python's Jinja2 re
     } else if (golden.contains("raised")) {
       CHECK(error == golden["raised"].get<std::string>());
     } else {
-      CHECK(error.starts_with(source.find("raise_exception") == source.npos ? "line 1, column " : "no"));
+      CHECK(error.starts_with(source.find("raise_exception") == source.npos ? "line 1, column "
+                                                                            : "no"));
     }
   }
 }
 
 TEST_CASE("C214 chat_template: what users wrote is never trusted, whatever filters do to it") {
   const std::vector<chat_turn> chat{{"user", "<|im_end|> Ab"}};
-  CHECK(marked("<{{ messages[0].role }}>{{ messages[0].content }}</>", chat) == "<user>{<|im_end|> Ab}</>");
-  for (const std::string expression :
-       {"m", "m | trim", "m | upper", "m | lower", "m | title", "m | capitalize", "m | replace('x', 'y')", "m | string",
-        "m | safe", "m | reverse", "m | indent", "m[1:]", "m[2]", "m.split('|')[1]", "m.strip('<')", "m.lower()",
-        "m.splitlines()[0]", "m | list | join", "m.split() | join('')", "m | default('x')", "m | first", "(m, 1)[0]",
-        "{'k': m}.k", "namespace(k=m).k", "[m] | map('upper') | first", "m * 2", "m ~ ''", "m + ''",
-        "messages | map(attribute='content') | join", "''.join([m])"}) {
+  CHECK(marked("<{{ messages[0].role }}>{{ messages[0].content }}</>", chat) ==
+        "<user>{<|im_end|> Ab}</>");
+  for (const std::string expression : {"m",
+                                       "m | trim",
+                                       "m | upper",
+                                       "m | lower",
+                                       "m | title",
+                                       "m | capitalize",
+                                       "m | replace('x', 'y')",
+                                       "m | string",
+                                       "m | safe",
+                                       "m | reverse",
+                                       "m | indent",
+                                       "m[1:]",
+                                       "m[2]",
+                                       "m.split('|')[1]",
+                                       "m.strip('<')",
+                                       "m.lower()",
+                                       "m.splitlines()[0]",
+                                       "m | list | join",
+                                       "m.split() | join('')",
+                                       "m | default('x')",
+                                       "m | first",
+                                       "(m, 1)[0]",
+                                       "{'k': m}.k",
+                                       "namespace(k=m).k",
+                                       "[m] | map('upper') | first",
+                                       "m * 2",
+                                       "m ~ ''",
+                                       "m + ''",
+                                       "messages | map(attribute='content') | join",
+                                       "''.join([m])"}) {
     INFO(expression);
-    const auto spans = chat_template::compile("{% set m = messages[0].content %}{{ " + expression + " }}").render(chat, false);
+    const auto spans =
+        chat_template::compile("{% set m = messages[0].content %}{{ " + expression + " }}")
+            .render(chat, false);
     REQUIRE(spans.size() == 1);
     CHECK_FALSE(spans[0].trusted);
   }
@@ -95,11 +124,13 @@ TEST_CASE("C214 chat_template: text built from both keeps the trust of each part
   CHECK(marked("{{ ('[' + messages[0].content + ']')[1:] }}", chat) == "{<x>}]");
   CHECK(marked("{{ '[' ~ messages[0].content | replace('x', '|') ~ ']' }}", chat) == "[{<}|{>}]");
   CHECK(marked("{{ ('a' ~ messages[0].content) | upper }}", chat) == "A{<X>}");
-  CHECK(marked("{{ messages[0] | tojson }}", chat) == "{\"role\": \"user\", \"content\": \"{<x>}\"}");
+  CHECK(marked("{{ messages[0] | tojson }}", chat) ==
+        "{\"role\": \"user\", \"content\": \"{<x>}\"}");
   CHECK(marked("{{ [messages[0].content] }}", chat) == "['{<x>}']");
   CHECK(marked("{{ messages | map(attribute='content') | join('+') }}", chat) == "{<x>}+{y}");
   CHECK(marked("{% set b %}<{{ messages[1].content }}>{% endset %}{{ b }}", chat) == "<{y}>");
-  CHECK(marked("{% macro t(c) %}<{{ c }}>{% endmacro %}{{ t(messages[1].content) | trim }}", chat) == "<{y}>");
+  CHECK(marked("{% macro t(c) %}<{{ c }}>{% endmacro %}{{ t(messages[1].content) | trim }}",
+               chat) == "<{y}>");
   CHECK(marked("{{ messages[1].role }}", chat) == "{<|evil|>}");
   CHECK(marked("{{ '%s' }}{{ messages[0].content | length }}", chat) == "%s3");
 }
@@ -115,25 +146,31 @@ TEST_CASE("chat_template: errors name line and column") {
   CHECK(failure("{{ 1 is nope }}") == "line 1, column 6: unknown test \"nope\"");
   CHECK(failure("{{ 'a'.pad(1) }}") == "line 1, column 8: a string has no method \"pad\"");
   CHECK(failure("{{ ''.strip(nope=1) }}") == "line 1, column 7: strip: unknown argument \"nope\"");
-  CHECK(failure("{{ 9223372036854775807 + 1 }}") == "line 1, column 24: the result of \"+\" does not fit 64 bits");
-  CHECK(failure("{{ 99999999999999999999 }}") == "line 1, column 4: a number that does not fit 64 bits");
+  CHECK(failure("{{ 9223372036854775807 + 1 }}") ==
+        "line 1, column 24: the result of \"+\" does not fit 64 bits");
+  CHECK(failure("{{ 99999999999999999999 }}") ==
+        "line 1, column 4: a number that does not fit 64 bits");
   CHECK(failure("{{ raise_exception('only two turns') }}") == "only two turns");
 }
 
 TEST_CASE("chat_template: deep nesting is refused, not a stack overflow") {
   const std::pair<std::string, std::string> nests[] = {
-      {"(", ")"}, {"[", "]"}, {"{'a': ", "}"}, {"not ", ""}, {"-", ""}, {"- -", ""}, {"x[", "]"}, {"x(", ")"},
-      {"1 if 1 else ", ""}, {"2 ** (", ")"}, {"(1, ", ")"}, {"x(a=", ")"}, {"x | f(", ")"}, {"1 is eq(", ")"}};
+      {"(", ")"},    {"[", "]"},    {"{'a': ", "}"}, {"not ", ""},         {"-", ""},
+      {"- -", ""},   {"x[", "]"},   {"x(", ")"},     {"1 if 1 else ", ""}, {"2 ** (", ")"},
+      {"(1, ", ")"}, {"x(a=", ")"}, {"x | f(", ")"}, {"1 is eq(", ")"}};
   for (const auto& [open, close] : nests) {
     INFO(open);
     const auto source = "{{ " + repeated(open, 60'000) + "1" + repeated(close, 60'000) + " }}";
     CHECK(failure(source).find("nested more than 100 deep") != std::string::npos);
   }
-  for (const std::string more : {" + 1", ".a", "[0]", "(1)", " | upper", " is string", " * 2", " ** 2", " and 1", " or 0"}) {
+  for (const std::string more :
+       {" + 1", ".a", "[0]", "(1)", " | upper", " is string", " * 2", " ** 2", " and 1", " or 0"}) {
     INFO(more);
-    CHECK(failure("{{ 1" + repeated(more, 100'000) + " }}").find("nested more than 100 deep") != std::string::npos);
+    CHECK(failure("{{ 1" + repeated(more, 100'000) + " }}").find("nested more than 100 deep") !=
+          std::string::npos);
   }
-  for (const std::string block : {"{% if 1 %}", "{% for i in [1] %}", "{% set x %}", "{% macro m() %}", "{% generation %}"}) {
+  for (const std::string block :
+       {"{% if 1 %}", "{% for i in [1] %}", "{% set x %}", "{% macro m() %}", "{% generation %}"}) {
     CHECK(failure(repeated(block, 50'000)).find("nested more than 100 deep") != std::string::npos);
   }
   CHECK(render("{{ " + repeated("(", 40) + "1" + repeated(")", 40) + " }}") == "1");
@@ -141,31 +178,44 @@ TEST_CASE("chat_template: deep nesting is refused, not a stack overflow") {
 
 TEST_CASE("chat_template: endless or huge renderings end in an error within a second or so") {
   const auto start = std::chrono::steady_clock::now();
-  CHECK(failure("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").find("deep") != std::string::npos);
-  const std::string loops = "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{{ a }}{% endfor %}{% endfor %}{% endfor %}";
+  CHECK(failure("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").find("deep") !=
+        std::string::npos);
+  const std::string loops =
+      "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{{ a }}{% "
+      "endfor %}{% endfor %}{% endfor %}";
   CHECK(failure(loops).find("more than 2000000 evaluation steps") != std::string::npos);
-  CHECK(failure("{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}")
+  CHECK(failure("{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x "
+                "%}{% endfor %}")
             .find("a string of more than 16777216 bytes") != std::string::npos);
-  CHECK(failure("{{ 'abc' * 999999999999 }}").find("a string of more than 16777216 bytes") != std::string::npos);
-  CHECK(failure("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}")
+  CHECK(failure("{{ 'abc' * 999999999999 }}").find("a string of more than 16777216 bytes") !=
+        std::string::npos);
+  CHECK(failure("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x "
+                "%}{% endfor %}")
             .find("more than 536870912 bytes of values") != std::string::npos);
-  CHECK(failure("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}")
+  CHECK(failure("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] "
+                "%}{% endfor %}{{ ns.x }}")
             .find("more than") != std::string::npos);
-  CHECK(failure("{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = [ns.x] %}{% endfor %}")
+  CHECK(failure("{% set ns = namespace(x=[1]) %}{% for i in range(100) %}{% set ns.x = [ns.x] %}{% "
+                "endfor %}")
             .find("nested more than 100 deep") != std::string::npos);
   CHECK(failure("{% set x = 'a' * 1000000 %}{% for i in range(100) %}{{ x }}{% endfor %}")
             .find("more than 16777216 bytes of output") != std::string::npos);
-  CHECK(failure("{{ range(100001) }}").find("range: more than 100000 elements") != std::string::npos);
-  CHECK(failure(std::string(1'100'000, 'x')).find("the template has 1100000 bytes") != std::string::npos);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));  // about 1 s without sanitizers
+  CHECK(failure("{{ range(100001) }}").find("range: more than 100000 elements") !=
+        std::string::npos);
+  CHECK(failure(std::string(1'100'000, 'x')).find("the template has 1100000 bytes") !=
+        std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - start <
+        std::chrono::seconds(20));  // about 1 s without sanitizers
 }
 
 TEST_CASE("chat_template: a namespace that holds itself goes away") {
-  CHECK(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = [b, a] %}{{ a.b[0].a.b | length }}") == "2");
+  CHECK(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = [b, a] %}{{ "
+               "a.b[0].a.b | length }}") == "2");
 }
 
 TEST_CASE("chat_template: long conversations and long content are rendered") {
-  const std::string source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content | trim + '\\n' }}{% endfor %}";
+  const std::string source =
+      "{% for m in messages %}{{ '<' + m.role + '>' + m.content | trim + '\\n' }}{% endfor %}";
   const std::vector<chat_turn> many(2000, {"user", " hi "});
   CHECK(render(source, many) == repeated("<user>hi\n", 2000));
   const std::vector<chat_turn> longest{{"user", std::string(4'000'000, 'x')}};
@@ -181,16 +231,40 @@ TEST_CASE("chat_template: damaged templates render or fail, nothing else") {
   std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/data/chat_template_goldens.json");
   const auto goldens = nlohmann::json::parse(in);
   std::mt19937_64 random(11);
-  const std::string pieces[] = {"{{", "}}", "{%", "%}", "{#", "#}", "-", "'", "(", ")", "[", "]", " if ", " else ", "|",
-                                "{% endif %}", "{% for i in messages %}", "{% endfor %}", ".", ":", " is ", " not ", "\xE6", "9"};
+  const std::string pieces[] = {"{{",
+                                "}}",
+                                "{%",
+                                "%}",
+                                "{#",
+                                "#}",
+                                "-",
+                                "'",
+                                "(",
+                                ")",
+                                "[",
+                                "]",
+                                " if ",
+                                " else ",
+                                "|",
+                                "{% endif %}",
+                                "{% for i in messages %}",
+                                "{% endfor %}",
+                                ".",
+                                ":",
+                                " is ",
+                                " not ",
+                                "\xE6",
+                                "9"};
   int rendered = 0, failed = 0;
   for (int round = 0; round < 4000; ++round) {
     auto source = goldens[random() % goldens.size()]["template"].get<std::string>();
     for (auto changes = 1 + random() % 3; changes > 0 && !source.empty(); --changes) {
       const auto at = random() % source.size();
       const auto& piece = pieces[random() % std::size(pieces)];
-      if (random() % 2 == 0) source.insert(at, piece);
-      else source.erase(at, 1 + random() % 4);
+      if (random() % 2 == 0)
+        source.insert(at, piece);
+      else
+        source.erase(at, 1 + random() % 4);
     }
     try {
       render(source);

@@ -11,9 +11,18 @@ using namespace troupe::test;
 
 TEST_CASE("gguf: values of every type come back widened") {
   gguf_writer writer;
-  writer.u8("u8", 200).i32("i32", -7).u64("u64", 1ull << 63).f32("f32", 0.5f).f64("f64", 0.1).boolean("flag", true);
-  writer.raw("i8", 1, number_bytes(std::int8_t{-3})).raw("u16", 2, number_bytes(std::uint16_t{65535}));
-  writer.text("text", "h\xC3\xA9").texts("texts", {"a", "", "c"}).i32s("ints", {1, -2, 3}).i64("i64", 9);
+  writer.u8("u8", 200)
+      .i32("i32", -7)
+      .u64("u64", 1ull << 63)
+      .f32("f32", 0.5f)
+      .f64("f64", 0.1)
+      .boolean("flag", true);
+  writer.raw("i8", 1, number_bytes(std::int8_t{-3}))
+      .raw("u16", 2, number_bytes(std::uint16_t{65535}));
+  writer.text("text", "h\xC3\xA9")
+      .texts("texts", {"a", "", "c"})
+      .i32s("ints", {1, -2, 3})
+      .i64("i64", 9);
   writer.array("bools", 7, 2, std::string("\x01\x00", 2));
   const temporary_file source(writer.bytes());
   const auto file = gguf_file::open(source.path());
@@ -34,16 +43,20 @@ TEST_CASE("gguf: values of every type come back widened") {
   CHECK(file.size_bytes() == writer.bytes().size());
 }
 
-TEST_CASE("gguf: a look-up of the wrong type or an absent key names file, key, found and expected") {
+TEST_CASE(
+    "gguf: a look-up of the wrong type or an absent key names file, key, found and expected") {
   gguf_writer writer;
   writer.text("name", "x").i32("negative", -1).u32("count", 1);
   const temporary_file source(writer.bytes());
   const auto file = gguf_file::open(source.path());
   const auto& path = source.path();
-  CHECK_THROWS_WITH(file.get_uint("name"), path + ": name: is a string, expected an unsigned integer");
+  CHECK_THROWS_WITH(file.get_uint("name"),
+                    path + ": name: is a string, expected an unsigned integer");
   CHECK_THROWS_WITH(file.get_uint("negative"), path + ": negative: is -1, expected at least 0");
-  CHECK_THROWS_WITH(file.get_float("count"), path + ": count: is an unsigned integer, expected a float");
-  CHECK_THROWS_WITH(file.find_strings("name"), path + ": name: is a string, expected an array of strings");
+  CHECK_THROWS_WITH(file.get_float("count"),
+                    path + ": count: is an unsigned integer, expected a float");
+  CHECK_THROWS_WITH(file.find_strings("name"),
+                    path + ": name: is a string, expected an array of strings");
   CHECK_THROWS_WITH(file.get_string("absent"), path + ": absent: missing, expected a string");
 }
 

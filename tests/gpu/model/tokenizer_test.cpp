@@ -34,13 +34,15 @@ std::string decode(const tokenizer& vocabulary, const std::vector<token_id>& ids
 }
 
 /// What is said of a tiny vocabulary after `change`, without the path in front.
-std::string refusal(const std::function<void(tiny_vocabulary&)>& change, const std::string& pre = "smollm") {
+std::string refusal(const std::function<void(tiny_vocabulary&)>& change,
+                    const std::string& pre = "smollm") {
   auto vocabulary = tiny_vocabulary_of_bytes();
   change(vocabulary);
   gguf_writer writer;
   writer.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.tokens", vocabulary.tokens);
   if (!pre.empty()) writer.text("tokenizer.ggml.pre", pre);
-  writer.i32s("tokenizer.ggml.token_type", vocabulary.kinds).texts("tokenizer.ggml.merges", vocabulary.merges);
+  writer.i32s("tokenizer.ggml.token_type", vocabulary.kinds)
+      .texts("tokenizer.ggml.merges", vocabulary.merges);
   const temporary_file source(writer.bytes());
   try {
     tokenizer::from_gguf(gguf_file::open(source.path()));
@@ -110,7 +112,8 @@ TEST_CASE("tokenizer: the longest special token at the leftmost place wins") {
   const auto first = static_cast<token_id>(vocabulary.tokens.size() - 4);
   gguf_writer writer;
   writer.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "smollm");
-  writer.texts("tokenizer.ggml.tokens", vocabulary.tokens).i32s("tokenizer.ggml.token_type", vocabulary.kinds);
+  writer.texts("tokenizer.ggml.tokens", vocabulary.tokens)
+      .i32s("tokenizer.ggml.token_type", vocabulary.kinds);
   writer.texts("tokenizer.ggml.merges", vocabulary.merges);
   const temporary_file source(writer.bytes());
   const auto subject = tokenizer::from_gguf(gguf_file::open(source.path()));
@@ -132,10 +135,12 @@ TEST_CASE("tokenizer: merges follow their ranks") {
   };
   CHECK(subject.encode("hello the and", false) ==
         std::vector<token_id>{id_of("hello"), id_of(" the"), id_of(" "), id_of("and")});
-  CHECK(subject.encode("aaaaaaa", false) == std::vector<token_id>{id_of("aaaa"), id_of("aa"), id_of("a")});
+  CHECK(subject.encode("aaaaaaa", false) ==
+        std::vector<token_id>{id_of("aaaa"), id_of("aa"), id_of("a")});
 }
 
-TEST_CASE("tokenizer: every byte string comes back byte for byte from a vocabulary with all bytes") {
+TEST_CASE(
+    "tokenizer: every byte string comes back byte for byte from a vocabulary with all bytes") {
   const auto subject = tiny();
   std::mt19937_64 random(7);
   for (int round = 0; round < 2000; ++round) {
@@ -144,7 +149,9 @@ TEST_CASE("tokenizer: every byte string comes back byte for byte from a vocabula
       const auto kind = random() % 4;
       if (kind == 0) text += static_cast<char>(random() & 0xFF);
       if (kind == 1) text += " \n\t'1\xC2\xA0"[random() % 7];
-      if (kind == 2) text += std::vector<std::string>{"\xC3\xA9", "\xE2\x80\x83", "\xF0\x9F\x98\x80", "\xE2"}[random() % 4];
+      if (kind == 2)
+        text += std::vector<std::string>{"\xC3\xA9", "\xE2\x80\x83", "\xF0\x9F\x98\x80",
+                                         "\xE2"}[random() % 4];
       if (kind == 3) text += "hello the"[random() % 9];
     }
     std::string back;
@@ -154,7 +161,8 @@ TEST_CASE("tokenizer: every byte string comes back byte for byte from a vocabula
 }
 
 TEST_CASE("C206 tokenizer: a megabyte of one character takes little time and stack") {
-  for (const std::string unit : {"a", " ", "\n", ".", "7", "\xE6\x97\xA5", "\xCC\x81", "<", "<|im_start|>", "ab", "'"}) {
+  for (const std::string unit :
+       {"a", " ", "\n", ".", "7", "\xE6\x97\xA5", "\xCC\x81", "<", "<|im_start|>", "ab", "'"}) {
     const auto text = repeated(unit, 1'000'000 / unit.size());
     INFO(unit);
     const auto start = std::chrono::steady_clock::now();
@@ -169,32 +177,43 @@ TEST_CASE("C209 tokenizer: an unknown or missing pre-tokenizer is refused by nam
   const auto nothing = [](tiny_vocabulary&) {};
   CHECK(refusal(nothing) == "no error");
   CHECK(refusal(nothing, "default") == "tokenizer.ggml.pre: \"default\", supported is \"smollm\"");
-  CHECK(refusal(nothing, "no\nsuch") == "tokenizer.ggml.pre: \"no\\x0asuch\", supported is \"smollm\"");
+  CHECK(refusal(nothing, "no\nsuch") ==
+        "tokenizer.ggml.pre: \"no\\x0asuch\", supported is \"smollm\"");
   CHECK(refusal(nothing, "") == "tokenizer.ggml.pre: missing, expected a string");
 }
 
 TEST_CASE("tokenizer: damaged vocabularies are refused") {
-  CHECK(refusal([](auto& v) { v.tokens[5] = v.tokens[4]; }) == "tokenizer.ggml.tokens: token 5 \"\\xc4\\x81\" repeats token 4");
-  CHECK(refusal([](auto& v) { v.tokens[5] = ""; }) == "tokenizer.ggml.tokens: token 5 \"\" is empty");
-  CHECK(refusal([](auto& v) { v.tokens[3 + 'a'] = "zz"; }) == "tokenizer.ggml.tokens: no token for the byte 97");
-  CHECK(refusal([](auto& v) { v.tokens.back() = "\xE6\x97\xA5"; }) ==
-        "tokenizer.ggml.tokens: token 269 \"\\xe6\\x97\\xa5\" has a letter that stands for no byte");
+  CHECK(refusal([](auto& v) { v.tokens[5] = v.tokens[4]; }) ==
+        "tokenizer.ggml.tokens: token 5 \"\\xc4\\x81\" repeats token 4");
+  CHECK(refusal([](auto& v) { v.tokens[5] = ""; }) ==
+        "tokenizer.ggml.tokens: token 5 \"\" is empty");
+  CHECK(refusal([](auto& v) { v.tokens[3 + 'a'] = "zz"; }) ==
+        "tokenizer.ggml.tokens: no token for the byte 97");
+  CHECK(
+      refusal([](auto& v) { v.tokens.back() = "\xE6\x97\xA5"; }) ==
+      "tokenizer.ggml.tokens: token 269 \"\\xe6\\x97\\xa5\" has a letter that stands for no byte");
   CHECK(refusal([](auto& v) { v.kinds.pop_back(); }) ==
         "tokenizer.ggml.token_type: 269 elements, expected one for each of the 270 tokens");
-  CHECK(refusal([](auto& v) { v.kinds[4] = 9; }) == "tokenizer.ggml.token_type: token 4 has type 9, expected 1 to 6");
-  CHECK(refusal([](auto& v) { v.merges[0] = "qq z"; }) == "tokenizer.ggml.merges: merge 0 \"qq z\" needs \"qq\", which is not a token");
-  CHECK(refusal([](auto& v) { v.merges[0] = "q z"; }) == "tokenizer.ggml.merges: merge 0 \"q z\" needs \"qz\", which is not a token");
+  CHECK(refusal([](auto& v) { v.kinds[4] = 9; }) ==
+        "tokenizer.ggml.token_type: token 4 has type 9, expected 1 to 6");
+  CHECK(refusal([](auto& v) { v.merges[0] = "qq z"; }) ==
+        "tokenizer.ggml.merges: merge 0 \"qq z\" needs \"qq\", which is not a token");
+  CHECK(refusal([](auto& v) { v.merges[0] = "q z"; }) ==
+        "tokenizer.ggml.merges: merge 0 \"q z\" needs \"qz\", which is not a token");
   for (const std::string line : {"ab", " a", "a ", "a b c", ""}) {
-    CHECK(refusal([&](auto& v) { v.merges[0] = line; }).find("is not two parts and a space") != std::string::npos);
+    CHECK(refusal([&](auto& v) { v.merges[0] = line; }).find("is not two parts and a space") !=
+          std::string::npos);
   }
 }
 
 TEST_CASE("tokenizer: special ids outside the vocabulary are refused") {
-  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                          "tokenizer.ggml.eot_token_id"}) {
     const auto vocabulary = tiny_vocabulary_of_bytes();
     gguf_writer writer;
     writer.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "smollm").u32(key, 270);
-    writer.texts("tokenizer.ggml.tokens", vocabulary.tokens).texts("tokenizer.ggml.merges", vocabulary.merges);
+    writer.texts("tokenizer.ggml.tokens", vocabulary.tokens)
+        .texts("tokenizer.ggml.merges", vocabulary.merges);
     const temporary_file source(writer.bytes());
     CHECK_THROWS_WITH(tokenizer::from_gguf(gguf_file::open(source.path())),
                       source.path() + ": " + key + ": 270, expected less than the 270 tokens");
@@ -222,7 +241,8 @@ TEST_CASE("detokenizer: ill-formed bytes become one replacement for each maximal
   const auto shown = [&](std::string_view bytes) {
     detokenizer text(subject);
     std::string out;
-    for (const char c : bytes) out += text.push(static_cast<token_id>(3 + static_cast<unsigned char>(c)));
+    for (const char c : bytes)
+      out += text.push(static_cast<token_id>(3 + static_cast<unsigned char>(c)));
     return out + text.flush();
   };
   CHECK(shown("a\x80z") == "a" + lost + "z");

@@ -1,0 +1,168 @@
+// The device as its callers see it: construction, refusals, scoring, copies.
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+
+#include "tests/gpu/cpu/device_rig.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu;
+using namespace troupe::test;
+
+namespace {
+
+std::vector<token_id> counting(std::uint32_t count) {
+  std::vector<token_id> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), 10);
+  return tokens;
+}
+
+/// Copies and waits for `done`.
+bool copy_now(backend& device, block_copy copy) {
+  std::mutex mutex;
+  std::condition_variable wake;
+  int answer = -1;
+  device.copy(std::move(copy), [&](bool ok) {
+    const std::lock_guard lock(mutex);
+    answer = ok;
+    wake.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  wake.wait(lock, [&] { return answer >= 0; });
+  return answer == 1;
+}
+
+}  // namespace
+
+TEST_CASE("cpu device: info tells what was asked for and what it costs", "[gpu]") {
+  const auto model = load_tiny({});
+  const auto device = make_backend(model, device_options(3, 5, "auto", 32));
+  CHECK(device->info().name == "cpu");
+  CHECK(device->info().isa == supported_kernels().front()->isa);
+  CHECK(device->info().threads == 3);
+  CHECK(device->info().block_size == 32);
+  CHECK(device->info().num_blocks == 5);
+  CHECK(device->info().block_bytes ==
+        2 * 2 * 2 * 16 * 2 * 32);  // K and V, layers, KV heads, dim, bytes, tokens
+  CHECK(device->info().weight_bytes > 0);
+}
+
+TEST_CASE("cpu device: options that cannot be met are refused naming the value", "[gpu]") {
+  using Catch::Matchers::Contains;
+  const auto model = load_tiny({});
+  CHECK_THROWS_WITH(make_backend(model, device_options(1, 4, "sse9")),
+                    Contains("\"sse9\"") && Contains("portable"));
+  CHECK_THROWS_WITH(make_backend(model, device_options(1, 4, "auto", 24)),
+                    Contains("block_size: 24"));
+  CHECK_THROWS_WITH(make_backend(model, device_options(1, 0)), Contains("num_blocks: 0"));
+  CHECK_THROWS_AS(make_backend(model, device_options(1, 4000000000u)), std::invalid_argument);
+  CHECK_THROWS_WITH(make_backend(model, device_options(1, 4000000000u)),
+                    Contains("16384000000000 bytes") && Contains("available"));
+}
+
+TEST_CASE("cpu device: a step is planned and run by the same backend, once", "[gpu]") {
+  const auto model = load_tiny({});
+  const auto one = make_backend(model, device_options(1, 4)),
+             other = make_backend(model, device_options(1, 4));
+  step_batch batch;
+  batch.step = 77;
+  batch.slices.push_back(slice_of(5, counting(3), 0, 3, {0}));
+  const auto planned = one->plan(batch);
+  CHECK_THROWS_AS(other->run(*planned), batch_error);
+  const step_result result = one->run(*planned);
+  CHECK(result.step == 77);
+  REQUIRE(result.slices.size() == 1);
+  CHECK(result.slices[0].key == 5);
+  CHECK_FALSE(result.slices[0].sampled);
+  CHECK_THROWS_AS(one->run(*planned), batch_error);
+}
+
+TEST_CASE("cpu device: scores come one per target, in order, as log-probabilities", "[gpu]") {
+  const auto model = load_tiny({});
+  cpu_backend device(model, device_options(2, 8));
+  logit_record record(device);
+  step_batch batch;
+  batch.slices.push_back(slice_of(0, counting(40), 0, 40, {0, 1, 2}));
+  batch.slices[0].score_targets.assign(40, -1);
+  batch.slices[0].top_logprobs = 2;
+  for (const std::size_t i : {0, 17, 38})
+    batch.slices[0].score_targets[i] = static_cast<token_id>(i + 3);
+  record.expect(batch);
+  const step_result result = run_step(device, batch);
+  REQUIRE(result.slices[0].scores.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::uint32_t position = std::array{0u, 17u, 38u}[i];
+    const auto& logits = record.at(0, position);
+    double total = 0.0;
+    for (const float x : logits) total += std::exp(static_cast<double>(x));
+    const scored_token& score = result.slices[0].scores[i];
+    CHECK(score.token == static_cast<token_id>(position + 3));
+    CHECK(score.logprob == Approx(logits[position + 3] - std::log(total)).margin(1e-5));
+    REQUIRE(score.top.size() == 2);
+    CHECK(score.top[0].second >= score.top[1].second);
+  }
+}
+
+TEST_CASE("cpu device: a sequence whose KV holds NaN gets bad logits alone", "[gpu]") {
+  const auto model = load_tiny({});
+  cpu_backend device(model, device_options(2, 4));
+  std::vector<std::byte> broken(device.info().block_bytes, std::byte{0xFF});
+  REQUIRE(copy_now(device, {block_copy::direction::to_device, {0}, broken}));
+  step_batch batch;
+  batch.slices.push_back(slice_of(0, counting(9), 8, 1, {0}));
+  batch.slices.push_back(slice_of(1, counting(9), 0, 9, {1}));
+  for (auto& slice : batch.slices) slice.sample = true;
+  const step_result result = run_step(device, batch);
+  CHECK(result.slices[0].bad_logits);
+  CHECK_FALSE(result.slices[0].sampled);
+  CHECK_FALSE(result.slices[1].bad_logits);
+  CHECK(result.slices[1].sampled);
+}
+
+TEST_CASE("cpu device: blocks copied out and into other blocks continue with the same bits",
+          "[gpu]") {
+  const auto model = load_tiny({});
+  cpu_backend device(model, device_options(2, 8));
+  logit_record record(device);
+  const auto tokens = counting(40);
+  const auto run = [&](std::uint64_t key, std::uint32_t start, std::uint32_t count,
+                       std::vector<std::uint32_t> blocks) {
+    step_batch batch;
+    batch.slices.push_back(slice_of(key, tokens, start, count, blocks));
+    want_all(batch.slices[0]);
+    record.expect(batch);
+    run_step(device, std::move(batch));
+  };
+  run(0, 0, 33, {0, 1, 2});
+  std::vector<std::byte> host(3 * device.info().block_bytes);
+  REQUIRE(copy_now(device, {block_copy::direction::to_host, {0, 1, 2}, host}));
+  REQUIRE(copy_now(device, {block_copy::direction::to_device, {7, 3, 5}, host}));
+  run(0, 33, 7, {0, 1, 2});
+  run(1, 33, 7, {7, 3, 5});
+  for (std::uint32_t p = 33; p < 40; ++p) CHECK(record.at(0, p) == record.at(1, p));
+}
+
+TEST_CASE(
+    "cpu device: copies that do not fit are refused; outstanding ones finish before the device "
+    "goes",
+    "[gpu]") {
+  const auto model = load_tiny({});
+  std::atomic<int> finished{0};
+  std::vector<std::byte> host;
+  {
+    cpu_backend device(model, device_options(1, 4));
+    host.resize(2 * device.info().block_bytes);
+    CHECK_THROWS_AS(device.copy({block_copy::direction::to_host, {0}, host}, [](bool) {}),
+                    batch_error);
+    CHECK_THROWS_AS(device.copy({block_copy::direction::to_host, {0, 4}, host}, [](bool) {}),
+                    batch_error);
+    for (int i = 0; i < 50; ++i) {
+      device.copy({block_copy::direction::to_host, {0, 1}, host}, [&](bool ok) { finished += ok; });
+    }
+  }
+  CHECK(finished == 50);
+}
