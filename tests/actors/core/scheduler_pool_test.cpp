@@ -283,6 +283,44 @@ TEST_CASE("scheduler: a scored prompt gives each score once, preempted or not", 
   w.require_whole();
 }
 
+TEST_CASE("scheduler: a prompt preempted amid its scores asks only for those not yet told",
+          "[core]") {
+  auto limits = pool_of(64);
+  limits.max_num_batched_tokens = 16;
+  scheduler_world w(limits);
+  auto s = make_submit(2, 100, 5);
+  s.score_prompt = true;
+  w.send(s);
+  w.settle_allocator();
+  for (int i = 0; i < 3; ++i) {
+    w.finish_step();
+    w.settle_allocator();
+  }
+  // The rival ranks first and has no place for its second token; chunks are one shorter while it
+  // decodes.
+  w.deny = [&](const reserve& r) {
+    return r.lease.request.value == 3 && r.count == 1 && w.preemptions == 0;
+  };
+  auto rival = make_submit(3, 95, 100);
+  rival.priority = -1;
+  w.send(rival);
+  w.run();
+  CHECK(w.client(2).end.preemptions == 1);
+  CHECK(w.client(2).scores == std::vector<token_id>(s.prompt.begin() + 1, s.prompt.end()));
+  w.require_whole();
+}
+
+TEST_CASE("scheduler: an admission leaves one block free for each running request", "[core]") {
+  scheduler_world w(pool_of(64));
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    w.send(make_submit(id, 20, 10));
+    if (id < 3) w.settle_allocator();
+  }
+  REQUIRE(w.told<reserve>().size() == 1);
+  CHECK(w.told<reserve>()[0].count == 2);
+  CHECK(w.told<reserve>()[0].keep_free == 2);
+}
+
 TEST_CASE("scheduler: max_tokens 0 scores the prompt in chunks and samples nothing", "[core]") {
   auto limits = pool_of(16);
   limits.max_num_batched_tokens = 16;

@@ -90,7 +90,7 @@ TEST_CASE("session: one delta at a time, what comes meanwhile travels together",
   b.token("e");
   b.end(end_reason::length, "!");
   REQUIRE(b.all<finish>().size() == 1);
-  const auto& end = b.all<finish>()[0].end;
+  const auto end = b.all<finish>()[0].end;
   CHECK(end.last.text == "e!");
   CHECK(end.usage.prompt == 3);
   CHECK(end.usage.completion == 5);

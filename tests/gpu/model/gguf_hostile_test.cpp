@@ -238,7 +238,8 @@ TEST_CASE("gguf: a small model with flipped bytes is loaded or refused, nothing 
     auto damaged = bytes;
     for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips) {
       // Mostly the structures in front, where a flip matters.
-      const auto at = random() % (random() % 4 == 0 ? bytes.size() : header);
+      const auto reach = random() % 4 == 0 ? bytes.size() : header;
+      const auto at = random() % reach;
       damaged[at] = static_cast<char>(damaged[at] ^ static_cast<char>(1u << (random() % 8)));
     }
     file.write(damaged);
