@@ -18,25 +18,25 @@ std::string or_else(const std::string& message, const char* fallback) {
   return message.empty() ? fallback : message;
 }
 
-api_error error_of_refusal(const core::generation_end& end) {
+api_error error_of_refusal(const core::generation_end& end, const char* prompt_field) {
   using core::refusal;
   switch (end.why_refused) {
     case refusal::queue_full: return overloaded(or_else(end.message, "The request queue is full."));
     case refusal::draining: return shutting_down();
     case refusal::context_length:
-      return {.message = end.message, .param = "messages", .code = "context_length_exceeded"};
+      return {.message = end.message, .param = prompt_field, .code = "context_length_exceeded"};
     case refusal::kv_capacity:
       return {.message = or_else(end.message, "The request can never fit the KV cache."),
               .code = "kv_capacity_exceeded"};
     case refusal::empty_prompt:
       return {.message = or_else(end.message, "The prompt has no token to start from."),
-              .param = "prompt", .code = "invalid_value"};
+              .param = prompt_field, .code = "invalid_value"};
     case refusal::bad_template:
       return {.message = or_else(end.message, "The chat template refused these messages."),
-              .param = "messages", .code = "invalid_value"};
+              .param = prompt_field, .code = "invalid_value"};
     case refusal::invalid_token:
       return {.message = or_else(end.message, "A token id is outside the vocabulary."),
-              .param = "prompt", .code = "invalid_value"};
+              .param = prompt_field, .code = "invalid_value"};
     case refusal::none: break;
   }
   return server_error("internal_error", or_else(end.message, "The request was refused."));
@@ -81,7 +81,7 @@ std::string error_object(const api_error& e) {
 
 std::string error_body(const api_error& e) { return "{\"error\":" + error_object(e) + "}"; }
 
-std::optional<api_error> error_of(const core::generation_end& end) {
+std::optional<api_error> error_of(const core::generation_end& end, const char* prompt_field) {
   using core::end_reason;
   const auto timeout = [&](const char* what) {
     api_error e{.status = 408, .message = or_else(end.message, what), .type = "server_error",
@@ -111,7 +111,7 @@ std::optional<api_error> error_of(const core::generation_end& end) {
     case end_reason::client_gone:
       return server_error("client_gone", "The client left.");
     case end_reason::shutdown: return shutting_down();
-    case end_reason::refused: return error_of_refusal(end);
+    case end_reason::refused: return error_of_refusal(end, prompt_field);
   }
   return server_error("internal_error", "Unknown end.");
 }

@@ -32,8 +32,9 @@ std::string error_object(const api_error&);
 /// `{"error":{...}}`
 std::string error_body(const api_error&);
 
-/// Nothing when the end is an answer (stop, length, cancelled).
-std::optional<api_error> error_of(const core::generation_end&);
+/// Nothing when the end is an answer (stop, length, cancelled). `prompt_field`: where the endpoint takes its prompt,
+/// for refusals that are about it.
+std::optional<api_error> error_of(const core::generation_end&, const char* prompt_field);
 /// "stop", "length" or "cancelled"; only for ends that are answers.
 const char* finish_reason_of(const core::generation_end&);
 

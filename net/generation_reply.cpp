@@ -22,7 +22,7 @@ const char* id_prefix(api_kind kind) {
 
 generation_reply::generation_reply(route_context& context, api_request request, std::uint64_t serial,
                                    reply_port& port)
-    : context_{context}, port_{port}, stream_{request.stream},
+    : context_{context}, port_{port}, prompt_field_{prompt_field(request.kind)}, stream_{request.stream},
       exchange_{context.engine, context.registry, serial, random_id(id_prefix(request.kind))},
       held_(request.choices.size()) {
   reply_meta meta;
@@ -63,7 +63,7 @@ void generation_reply::delta(std::size_t choice, core::generation_delta d) {
 
 void generation_reply::end(std::size_t choice, core::generation_end e) {
   if (!exchange_.on_end(choice)) return;
-  if (const auto error = error_of(e)) return fail(*error);
+  if (const auto error = error_of(e, prompt_field_)) return fail(*error);
   if (!stream_) {
     encoder_->collect_end(choice, e);
     if (exchange_.all_ended()) finish_whole();

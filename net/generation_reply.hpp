@@ -57,6 +57,7 @@ class generation_reply {
   };
   route_context& context_;
   reply_port& port_;
+  const char* prompt_field_;
   bool stream_;
   bool open_ = false, done_ = false;
   exchange exchange_;

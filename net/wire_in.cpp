@@ -155,6 +155,10 @@ api_request read_completions(const wire_fields& in) {
 
 }  // namespace
 
+const char* prompt_field(api_kind kind) {
+  return kind == api_kind::chat ? "messages" : kind == api_kind::completions ? "prompt" : "input";
+}
+
 wire_limits limits_of(const runtime_config& config, const core::model_card& card) {
   wire_limits limits{config.served_model_names, card.vocab, config.max_n};
   if (limits.models.empty()) limits.models.push_back(card.name);

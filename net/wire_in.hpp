@@ -15,6 +15,8 @@
 namespace troupe::net {
 
 enum class api_kind : std::uint8_t { chat, completions, responses };
+/// The field that holds the prompt: messages, prompt or input.
+const char* prompt_field(api_kind);
 
 /// What parsing needs to know of the server.
 struct wire_limits {

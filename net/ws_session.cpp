@@ -204,7 +204,7 @@ void ws_session::on_event(std::uint64_t serial, std::size_t choice, generation_e
 }
 
 void ws_session::on_end(core::generation_end end) {
-  const auto error = error_of(end);
+  const auto error = error_of(end, prompt_field(api_kind::responses));
   if (error && !begun_) {
     send(error_envelope(*error));
   } else if (error) {

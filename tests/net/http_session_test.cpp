@@ -132,7 +132,10 @@ TEST_CASE("http_session: ends that are errors have their status before a stream 
   auto r = c.read_reply();
   CHECK(r.status == 400);
   CHECK(contains(r.body, "This model's maximum context length is 128 tokens"));
-  CHECK(contains(r.body, R"("code":"context_length_exceeded")"));
+  CHECK(contains(r.body, R"("param":"messages","code":"context_length_exceeded")"));
+  play(core::end_reason::refused, core::refusal::empty_prompt);
+  c.send(post("/v1/completions", R"({"prompt":""})"));
+  CHECK(contains(c.read_reply().body, R"("param":"prompt","code":"invalid_value")"));
   play(core::end_reason::queue_timeout, core::refusal::none);
   c.send(post("/v1/chat/completions", chat_body));
   r = c.read_reply();
