@@ -34,8 +34,10 @@ struct system_config : caf::actor_system_config {
 /// The caller's end of one session.
 class session_handle final : public core::generation {
  public:
-  session_handle(core::request_id id, protocol::session_actor session) : id_(id), session_(std::move(session)) {}
+  session_handle(core::request_id id, protocol::session_actor session, shared_phase phase)
+      : id_(id), session_(std::move(session)), phase_(std::move(phase)) {}
   core::request_id id() const override { return id_; }
+  core::life_phase phase() const override { return *phase_; }
   void delivered() override { caf::anon_send(session_, protocol::delivered{}); }
   void cancel(core::end_reason why, core::time_us seen_at) override {
     caf::anon_send(session_, core::cancel{id_, why, seen_at});
@@ -44,6 +46,7 @@ class session_handle final : public core::generation {
  private:
   core::request_id id_;
   protocol::session_actor session_;
+  shared_phase phase_;
 };
 
 /// Watches the engine's actors; the first death is fatal.
@@ -167,10 +170,11 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
                                                   std::weak_ptr<core::generation_sink> sink) {
   auto& x = *impl_;
   const core::request_id id{++x.last_request};
+  auto phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
   auto session = x.system.spawn(session_actor, x.context, id,
-                                std::make_shared<core::generation_request>(std::move(request)), std::move(sink));
+                                std::make_shared<core::generation_request>(std::move(request)), std::move(sink), phase);
   caf::anon_send(session, protocol::begin{});
-  return std::make_shared<session_handle>(id, std::move(session));
+  return std::make_shared<session_handle>(id, std::move(session), std::move(phase));
 }
 
 const core::model_card& runtime::card() const { return impl_->card; }

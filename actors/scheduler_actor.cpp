@@ -22,6 +22,7 @@ struct scheduler {
     protocol::session_actor session;
     std::optional<core::time_us> cancel_seen_at;
     core::time_us last_token_at = 0;
+    bool started = false;
   };
 
   protocol::scheduler_actor::pointer self;
@@ -106,7 +107,14 @@ struct scheduler {
     self->send(neighbours.allocator, x);
   }
   void perform(core::audit& x) { self->send(neighbours.allocator, std::move(x)); }
-  void perform(core::step_plan& x) { self->send(neighbours.executor, std::move(x)); }
+  void perform(core::step_plan& x) {
+    for (const auto& item : x.items) {
+      const auto found = clients.find(item.request);
+      if (found == clients.end() || std::exchange(found->second.started, true)) continue;
+      self->send(found->second.session, protocol::started{});
+    }
+    self->send(neighbours.executor, std::move(x));
+  }
   void perform(core::stopped&) { gauges->stopped = true; }
   void perform(core::violation& x) { report_violation(*watcher, x.invariant); }
 
@@ -123,7 +131,7 @@ struct scheduler {
   }
 
   void open(const core::submit& request, const protocol::session_actor& session) {
-    clients[request.request] = client{session, {}, 0};
+    clients[request.request] = client{session, {}, 0, false};
     by_address[session.address()] = request.request;
     self->monitor(session);
     apply(request);

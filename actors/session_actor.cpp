@@ -23,8 +23,9 @@ core::session_options machine_options(const session_context& context, core::requ
 
 struct session {
   session(protocol::session_actor::pointer actor, const session_context& shared, core::request_id request_id,
-          std::shared_ptr<core::generation_request> asked, std::weak_ptr<core::generation_sink> client)
-      : self(actor), context(shared), id(request_id), request(std::move(asked)), sink(std::move(client)),
+          std::shared_ptr<core::generation_request> asked, std::weak_ptr<core::generation_sink> client,
+          shared_phase told)
+      : self(actor), context(shared), id(request_id), request(std::move(asked)), sink(std::move(client)), phase(std::move(told)),
         machine(machine_options(shared, request_id, *request)),
         text(shared.model->vocabulary, request->skip_special_tokens) {}
 
@@ -33,6 +34,7 @@ struct session {
   core::request_id id;
   std::shared_ptr<core::generation_request> request;
   std::weak_ptr<core::generation_sink> sink;
+  shared_phase phase;
   core::session_machine machine;
   gpu::detokenizer text;
   std::vector<token_id> prompt;
@@ -99,6 +101,7 @@ struct session {
     to_sink([&](core::generation_sink& client) { client.delta(std::move(x.delta)); });
   }
   void perform(core::session_effect::finish& x) {
+    *phase = core::life_phase::done;
     record.reason = x.end.reason;
     record.why_refused = x.end.why_refused;
     record.usage = x.end.usage;
@@ -135,6 +138,7 @@ struct session {
       echo_when_scored();
       if (!message.token) return;
       if (first_token_at == 0) first_token_at = now();
+      if (!machine.finished()) *phase = core::life_phase::decode;
       core::decoded_token token;
       token.is_end = message.is_end;
       if (!message.is_end) token.text = text.push(message.token->token);
@@ -169,9 +173,10 @@ struct session {
 protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
                                                      const session_context& context, core::request_id id,
                                                      const std::shared_ptr<core::generation_request>& request,
-                                                     const std::weak_ptr<core::generation_sink>& sink) {
+                                                     const std::weak_ptr<core::generation_sink>& sink,
+                                                     const shared_phase& phase) {
   fail_stop(self, *context.watcher, "session");
-  auto state = std::make_shared<session>(self, context, id, request, sink);
+  auto state = std::make_shared<session>(self, context, id, request, sink, phase);
   self->monitor(context.scheduler);
   self->set_down_handler(
       [state](const caf::down_msg&) { state->run([&] { state->machine.on_engine_down(state->out); }); });
@@ -184,6 +189,9 @@ protocol::session_actor::behavior_type session_actor(protocol::session_actor::po
         });
       },
       [state](const core::refused& message) { state->run([&] { state->machine.on(message, state->out); }); },
+      [state](const protocol::started&) {
+        if (!state->machine.finished()) *state->phase = core::life_phase::prefill;
+      },
       [state](const core::tokens_out& message) { state->on_tokens(message); },
       [state](const core::ended& message) { state->on_ended(message); },
       [state](const protocol::delivered&) { state->run([&] { state->machine.on_delivered(state->out); }); },

@@ -1,6 +1,7 @@
 // One request's actor: tokenizes, submits, turns tokens into text, hands deltas to the client's sink. Decides nothing
 // beyond its session_machine; never talks to allocator or executor; quits when the scheduler has ended the request.
 #pragma once
+#include <atomic>
 #include <memory>
 
 #include "actors/core/observer.hpp"
@@ -9,6 +10,9 @@
 #include "gpu/make_backend.hpp"
 
 namespace troupe {
+
+/// Where a request is, as its handle tells other threads.
+using shared_phase = std::shared_ptr<std::atomic<core::life_phase>>;
 
 /// What every session of a runtime shares; immutable.
 struct session_context {
@@ -21,6 +25,7 @@ struct session_context {
 protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
                                                      const session_context& context, core::request_id id,
                                                      const std::shared_ptr<core::generation_request>& request,
-                                                     const std::weak_ptr<core::generation_sink>& sink);
+                                                     const std::weak_ptr<core::generation_sink>& sink,
+                                                     const shared_phase& phase);
 
 }  // namespace troupe

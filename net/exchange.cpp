@@ -30,11 +30,7 @@ bool exchange::on_accepted(std::size_t i) {
   return c.accepted = true;
 }
 
-bool exchange::on_delta(std::size_t i) {
-  auto& c = choices_[i];
-  if (c.ended) return false;
-  return c.has_delta = true;
-}
+bool exchange::on_delta(std::size_t i) const { return !choices_[i].ended; }
 
 bool exchange::on_end(std::size_t i) {
   auto& c = choices_[i];
@@ -66,10 +62,10 @@ bool exchange::all_ended() const {
 
 core::life_phase exchange::phase() const {
   if (all_ended()) return core::life_phase::done;
-  const auto any = [&](auto flag) { return std::any_of(choices_.begin(), choices_.end(), flag); };
-  if (any([](const choice& c) { return c.has_delta; })) return core::life_phase::decode;
-  if (any([](const choice& c) { return c.accepted; })) return core::life_phase::prefill;
-  return core::life_phase::queued;
+  auto furthest = core::life_phase::queued;
+  for (const auto& c : choices_)
+    if (!c.ended) furthest = std::max(furthest, c.handle->phase());
+  return furthest;
 }
 
 }  // namespace troupe::net

@@ -23,7 +23,7 @@ class exchange {
 
   // What came from the engine; false: not expected any more, ignore it.
   bool on_accepted(std::size_t choice);
-  bool on_delta(std::size_t choice);
+  bool on_delta(std::size_t choice) const;
   bool on_end(std::size_t choice);
 
   void delivered(std::size_t choice);
@@ -42,7 +42,7 @@ class exchange {
   struct choice {
     std::shared_ptr<posting_sink> sink;
     std::shared_ptr<core::generation> handle;
-    bool accepted = false, has_delta = false, ended = false;
+    bool accepted = false, ended = false;
   };
   core::generation_engine& engine_;
   cancel_registry& registry_;

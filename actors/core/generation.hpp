@@ -110,6 +110,7 @@ class generation {
  public:
   virtual ~generation() = default;
   virtual request_id id() const = 0;
+  virtual life_phase phase() const = 0;              ///< where the engine has it now
   virtual void delivered() = 0;                      ///< the last delta is out; send the next
   /// `seen_at`: when the cause was seen on the caller's clock (release latency counts from there).
   virtual void cancel(end_reason why, time_us seen_at) = 0;

@@ -14,6 +14,9 @@ struct begin {};
 /// The sink has written the last delta (credit of one).
 struct delivered {};
 
+/// The first step that names the request is planned: it has left the queue.
+struct started {};
+
 struct scheduler_neighbours;
 
 /// Declared here because a typed handle travels in a message. Each line: meaning, and who sends it.
@@ -21,6 +24,7 @@ using session_actor = caf::typed_actor<
     caf::reacts_to<begin>,              // runtime: tokenize and submit
     caf::reacts_to<core::admitted>,     // scheduler: in the queue
     caf::reacts_to<core::refused>,      // scheduler: terminal
+    caf::reacts_to<started>,            // scheduler: prefill begins
     caf::reacts_to<core::tokens_out>,   // scheduler: scores of the prompt, one sampled token
     caf::reacts_to<core::ended>,        // scheduler: terminal, blocks are on their way back
     caf::reacts_to<delivered>,          // sink: send the next delta
@@ -49,6 +53,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::core::drain))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::stop))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::begin))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::delivered))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::started))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::scheduler_neighbours))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::session_actor))
 CAF_END_TYPE_ID_BLOCK(troupe)
@@ -73,4 +78,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::drain)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::stop)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::begin)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::delivered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::scheduler_neighbours)

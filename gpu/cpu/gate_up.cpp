@@ -1,7 +1,6 @@
 // gpu/kernels/gate_up.hpp, compiled once per instruction set.
 #include "gpu/cpu/isa_kernels.hpp"
 #include "gpu/cpu/quantize_block.hpp"
-#include "gpu/cpu/tile_dot.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 

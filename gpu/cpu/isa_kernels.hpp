@@ -14,4 +14,10 @@ void attention(const attention_params&);
 logit_stats stats(const logit_stats_params&);
 double exp_sum(const exp_sum_params&);
 
+/// One panel times one tile of 1 to 8 rows: panel, input, tile, out, stride of out, residual or null.
+/// In matmul.cpp alone, since its instances are most of the code.
+using tile_function = void (*)(const packed_matrix&, std::uint32_t, const activation&,
+                               std::uint32_t, float*, std::size_t, const float*);
+tile_function tile_for(weight_kind kind, std::uint32_t rows);
+
 }  // namespace troupe::gpu::TROUPE_ISA_NS

@@ -5,6 +5,30 @@
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
+template <weight_kind Kind>
+static tile_function tile_for_rows(std::uint32_t rows) {
+  static constexpr tile_function table[] = {
+      tile_store<Kind, 1>, tile_store<Kind, 2>, tile_store<Kind, 3>, tile_store<Kind, 4>,
+      tile_store<Kind, 5>, tile_store<Kind, 6>, tile_store<Kind, 7>, tile_store<Kind, 8>};
+  return table[rows - 1];
+}
+
+tile_function tile_for(weight_kind kind, std::uint32_t rows) {
+  switch (kind) {
+    case weight_kind::f32:
+      return tile_for_rows<weight_kind::f32>(rows);
+    case weight_kind::f16:
+      return tile_for_rows<weight_kind::f16>(rows);
+    case weight_kind::q4_0:
+      return tile_for_rows<weight_kind::q4_0>(rows);
+    case weight_kind::q4_1:
+      return tile_for_rows<weight_kind::q4_1>(rows);
+    case weight_kind::q8_0:
+      break;
+  }
+  return tile_for_rows<weight_kind::q8_0>(rows);
+}
+
 void matmul(const matmul_params& p) {
   const packed_matrix& m = *p.weights;
   const tile_function whole = tile_for(m.kind, tile_rows);

@@ -91,31 +91,4 @@ void tile_store(const packed_matrix& m, std::uint32_t panel, const activation& i
   }
 }
 
-using tile_function = void (*)(const packed_matrix&, std::uint32_t, const activation&,
-                               std::uint32_t, float*, std::size_t, const float*);
-
-template <weight_kind Kind>
-inline tile_function tile_for_rows(std::uint32_t rows) {
-  static constexpr tile_function table[] = {
-      tile_store<Kind, 1>, tile_store<Kind, 2>, tile_store<Kind, 3>, tile_store<Kind, 4>,
-      tile_store<Kind, 5>, tile_store<Kind, 6>, tile_store<Kind, 7>, tile_store<Kind, 8>};
-  return table[rows - 1];
-}
-
-inline tile_function tile_for(weight_kind kind, std::uint32_t rows) {
-  switch (kind) {
-    case weight_kind::f32:
-      return tile_for_rows<weight_kind::f32>(rows);
-    case weight_kind::f16:
-      return tile_for_rows<weight_kind::f16>(rows);
-    case weight_kind::q4_0:
-      return tile_for_rows<weight_kind::q4_0>(rows);
-    case weight_kind::q4_1:
-      return tile_for_rows<weight_kind::q4_1>(rows);
-    case weight_kind::q8_0:
-      break;
-  }
-  return tile_for_rows<weight_kind::q8_0>(rows);
-}
-
 }  // namespace troupe::gpu::TROUPE_ISA_NS

@@ -262,3 +262,26 @@ TEST_CASE("runtime: special-token text of a user stays text, the template's beco
   request.prompt = std::vector<token_id>{1, 999999};
   CHECK_THROWS_WITH(w.engine->encode(request), Catch::Contains("999999"));
 }
+
+TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, decoding or done", "[actor]") {
+  runtime_config settings;
+  settings.max_num_seqs = 1;
+  world w(32, settings);
+  w.device->step_time = 1ms;
+  w.hold();
+  auto one = w.start(ask({40, 41}, 30));
+  REQUIRE(w.device->wait_started(1));
+  auto two = w.start(ask({42}, 2));
+  REQUIRE(two.sink->wait([&] { return two.sink->order == "a"; }));
+  CHECK(two.handle->phase() == core::life_phase::queued);
+  const auto reaches = [](const auto& handle, core::life_phase phase) {
+    for (int i = 0; i < 2000 && handle->phase() != phase; ++i) std::this_thread::sleep_for(1ms);
+    return handle->phase() == phase;
+  };
+  CHECK(reaches(one.handle, core::life_phase::prefill));
+  w.let_go();
+  REQUIRE(one.sink->wait([&] { return one.sink->text.size() > 1; }));
+  CHECK(one.handle->phase() >= core::life_phase::decode);
+  REQUIRE(two.sink->wait_end());
+  CHECK(reaches(two.handle, core::life_phase::done));
+}

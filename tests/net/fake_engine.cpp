@@ -19,6 +19,13 @@ struct fake_engine::playing {
 struct fake_engine::handle final : core::generation {
   handle(fake_engine& e, std::uint64_t i) : engine{e}, number{i} {}
   core::request_id id() const override { return {number}; }
+  core::life_phase phase() const override {
+    const std::lock_guard lock{engine.mutex_};
+    const auto found = engine.playing_.find(number);
+    if (found == engine.playing_.end()) return core::life_phase::done;
+    if (found->second->completion > 0) return core::life_phase::decode;
+    return found->second->accepted ? core::life_phase::prefill : core::life_phase::queued;
+  }
   void delivered() override {
     const std::lock_guard lock{engine.mutex_};
     const auto found = engine.playing_.find(number);
