@@ -54,6 +54,7 @@ TEST_CASE("outbound: half full is backpressure, full is dropped, an empty queue 
 TEST_CASE("cancel_registry: running, over and unknown are told apart, and memory is bounded", "[net]") {
   struct counted final : core::generation {
     core::request_id id() const override { return {1}; }
+    core::life_phase phase() const override { return core::life_phase::queued; }
     void delivered() override {}
     void cancel(core::end_reason, core::time_us) override { ++count; }
     int count = 0;
