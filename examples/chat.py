@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A chat in the terminal over one WebSocket: prints each token as it comes. Ctrl-C stops the answer.
 
-    chat.py [--url ws://127.0.0.1:8000/v1/responses] [--model NAME] [--max-tokens N] ["message"]
+    chat.py [--url ws://127.0.0.1:8000/v1/responses] [--model NAME] [--max-tokens N]
+            [--temperature T] ["message"]
 
 Needs the package `websockets`. Without a message it asks for one line after another and keeps the conversation.
 """
@@ -57,12 +58,14 @@ def main():
     parser.add_argument("--url", default="ws://127.0.0.1:8000/v1/responses")
     parser.add_argument("--model", help="default: the one that is served")
     parser.add_argument("--max-tokens", type=int, default=512)
+    parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("message", nargs="?")
     arguments = parser.parse_args()
 
     key = os.environ.get("OPENAI_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    request = {"type": "response.create", "max_output_tokens": arguments.max_tokens}
+    request = {"type": "response.create", "max_output_tokens": arguments.max_tokens,
+               "temperature": arguments.temperature}
     if arguments.model:
         request["model"] = arguments.model
 
