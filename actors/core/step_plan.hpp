@@ -22,8 +22,9 @@ class step_cost {
   void add_to(state_hash& h) const { h.add(decode_row_ns_).add(prefill_token_ns_); }
 
  private:
+  // Before anything is known: slower than most machines, so that the first steps stay within the time.
   std::uint64_t decode_row_ns_ = 2'000'000;
-  std::uint64_t prefill_token_ns_ = 300'000;
+  std::uint64_t prefill_token_ns_ = 1'000'000;
 };
 
 /// A resident request with at least one token to compute and a place for it.

@@ -32,15 +32,15 @@ TEST_CASE("step_plan: decode rows come first, then prefill in rank order within 
 
 TEST_CASE("step_plan: time shrinks the chunk, and its end leaves one sequence one smallest chunk",
           "[core]") {
-  step_cost cost;  // 300 us a token
-  CHECK(plain(choose_step({prefill(1, 600)}, {8, 512, 30'000, 16}, cost)) == shares{{1, 100}});
+  step_cost cost;  // 1 ms a token
+  CHECK(plain(choose_step({prefill(1, 600)}, {8, 512, 100'000, 16}, cost)) == shares{{1, 100}});
   CHECK(plain(choose_step({prefill(1, 600), prefill(2, 600)}, {8, 512, 100, 16}, cost)) ==
         shares{{1, 16}});
   CHECK(plain(choose_step({prefill(1, 5), prefill(2, 600)}, {8, 512, 100, 16}, cost)) ==
         shares{{1, 5}});
-  CHECK(plain(choose_step({prefill(1, 90), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) ==
+  CHECK(plain(choose_step({prefill(1, 90), prefill(2, 600)}, {8, 512, 100'000, 16}, cost)) ==
         shares{{1, 90}});
-  CHECK(plain(choose_step({prefill(1, 70), prefill(2, 600)}, {8, 512, 30'000, 16}, cost)) ==
+  CHECK(plain(choose_step({prefill(1, 70), prefill(2, 600)}, {8, 512, 100'000, 16}, cost)) ==
         shares{{1, 70}, {2, 30}});
 }
 
@@ -83,6 +83,8 @@ TEST_CASE("step_plan: random candidates never break the budget, and someone alwa
 
 TEST_CASE("step_cost: follows what steps take, and one outlier fades", "[core]") {
   step_cost cost;
+  for (int i = 0; i < 20; ++i) cost.learn(0, 100, 20'000);
+  CHECK(cost.prefill_token_ns() < 250'000);
   for (int i = 0; i < 20; ++i) cost.learn(0, 100, 100'000);
   CHECK(cost.prefill_token_ns() > 900'000);
   CHECK(cost.prefill_token_ns() <= 1'000'000);
