@@ -82,7 +82,7 @@ TEST_CASE(
     "clear",
     "[gpu][model]") {
   cpu_backend device(default_model(), device_options(0, 8));
-  std::size_t steps = 0, clear = 0;
+  std::size_t steps = 0, clear = 0, equal = 0;
   for (const json& run : reference()["generations"]) {
     auto tokens = run["prompt_ids"].get<std::vector<token_id>>();
     const std::size_t prompt = tokens.size();
@@ -98,8 +98,10 @@ TEST_CASE(
       const token_id expected = i < run["tokens"].size() ? run["tokens"][i].get<token_id>() : 2;
       INFO(run["prompt"].get<std::string>() << ", step " << i << ", margin " << margins[i]);
       CHECK(best == expected);
+      equal += best == expected ? 1 : 0;
     }
   }
+  WARN("the likeliest token equals the reference's at " << equal << " of " << clear << " clear positions");
   CHECK(steps == 981);
   CHECK(clear == 829);
 }
