@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "scheduler_world.hpp"
+#include "tests/actors/core/scheduler_world.hpp"
 
 using namespace troupe::core;
 using namespace troupe::core::testing;

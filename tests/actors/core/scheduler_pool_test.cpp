@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "scheduler_world.hpp"
+#include "tests/actors/core/scheduler_world.hpp"
 
 using namespace troupe::core;
 using namespace troupe::core::testing;

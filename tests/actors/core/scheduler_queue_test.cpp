@@ -1,7 +1,7 @@
 // Waiting and leaving: queue order and limits, cancels in the queue, deadlines, drain, audits.
 #include <catch2/catch.hpp>
 
-#include "scheduler_world.hpp"
+#include "tests/actors/core/scheduler_world.hpp"
 
 using namespace troupe::core;
 using namespace troupe::core::testing;

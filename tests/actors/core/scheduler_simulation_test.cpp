@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "scheduler_world.hpp"
+#include "tests/actors/core/scheduler_world.hpp"
 
 using namespace troupe::core;
 using namespace troupe::core::testing;

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "actors/core/scheduler_machine.hpp"
-#include "scheduler_world.hpp"
+#include "tests/actors/core/scheduler_world.hpp"
 
 using namespace troupe::core;
 using troupe::core::testing::make_submit;

@@ -1,4 +1,4 @@
-#include "scheduler_world.hpp"
+#include "tests/actors/core/scheduler_world.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
