@@ -2,17 +2,42 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <poll.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <unistd.h>
+
 #include <chrono>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 namespace troupe {
 namespace {
 
+/// Standard error, without ever waiting for whoever reads it: actors log from their own threads. A line is written
+/// when poll says so; a pipe that is ready takes a page (PIPE_BUF) at once, so longer lines are cut. What does not
+/// fit is dropped.
+class unwaiting_stderr_sink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    pollfd ready{STDERR_FILENO, POLLOUT, 0};
+    if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) return;
+    constexpr std::size_t page = 4096;
+    if (line.size() > page) {
+      line.resize(page);
+      line[page - 1] = '\n';
+    }
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+  }
+  void flush_() override {}
+};
+
 struct log_state {
-  std::shared_ptr<spdlog::logger> out = spdlog::stderr_logger_mt("troupe");
+  std::shared_ptr<spdlog::logger> out =
+      std::make_shared<spdlog::logger>("troupe", std::make_shared<unwaiting_stderr_sink>());
   bool json = false;
 };
 
@@ -47,7 +72,6 @@ void configure_log(const std::string& level, bool json) {
   the.json = json;
   the.out->set_level(spdlog::level::from_str(level));
   the.out->set_pattern(json ? "%v" : "%H:%M:%S %l %v");
-  the.out->flush_on(spdlog::level::trace);
 }
 
 void log_event(log_level level, const std::string& event, const log_fields& fields) {

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 
@@ -80,13 +80,15 @@ def main():
                 except (EOFError, KeyboardInterrupt):
                     print()
                     return 0
+                if not line.strip():
+                    continue
                 conversation.append({"role": "user", "content": line})
                 text = answer(socket, request | {"input": conversation})
                 if text is None:
                     conversation.pop()
                 else:
                     conversation.append({"role": "assistant", "content": text})
-    except (OSError, ConnectionClosed) as error:
+    except (OSError, WebSocketException) as error:
         print(f"chat.py: {arguments.url}: {error}", file=sys.stderr)
         return 1
 

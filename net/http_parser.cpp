@@ -12,6 +12,7 @@ namespace http = boost::beast::http;
 struct http_parser::impl {
   http::request_parser<http::string_body> parser;
   api_error error;
+  std::uint64_t framing_bytes_max = 0;
   bool continue_answered = false;
 };
 
@@ -20,6 +21,7 @@ http_parser::http_parser(std::uint64_t header_bytes_max, std::uint64_t body_byte
   impl_->parser.eager(true);
   impl_->parser.header_limit(static_cast<std::uint32_t>(header_bytes_max));
   impl_->parser.body_limit(body_bytes_max);
+  impl_->framing_bytes_max = header_bytes_max;
 }
 
 http_parser::~http_parser() = default;
@@ -49,8 +51,22 @@ parse_state http_parser::feed(std::string& input) {
     }
     if (used == 0) break;
   }
+  if (p.is_header_done() && !transfer_encoding_is_known()) return parse_state::failed;
   if (p.is_done()) return parse_state::done;
+  // What stays behind is an unfinished line or block of trailers: chunk extensions have no limit of their own.
+  if (input.size() > impl_->framing_bytes_max) {
+    impl_->error = error_of_parser(http::error::header_limit);
+    return parse_state::failed;
+  }
   return p.is_header_done() ? parse_state::body : parse_state::head;
+}
+
+// A body in a coding we don't know would be read as the next request.
+bool http_parser::transfer_encoding_is_known() {
+  const auto coding = impl_->parser.get()[http::field::transfer_encoding];
+  if (coding.empty() || iequals({coding.data(), coding.size()}, "chunked")) return true;
+  impl_->error = {.status = 400, .message = "Transfer-Encoding may only be 'chunked'."};
+  return false;
 }
 
 bool http_parser::wants_continue() const {

@@ -23,6 +23,8 @@ class http_parser {
   const api_error& error() const;
 
  private:
+  bool transfer_encoding_is_known();
+
   struct impl;
   std::unique_ptr<impl> impl_;
 };

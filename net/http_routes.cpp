@@ -10,7 +10,7 @@
 namespace troupe::net {
 namespace {
 
-using answer = std::variant<http_reply, api_request, upgrade>;
+using answer = std::variant<http_reply, api_request, upgrade, slow_reply>;
 struct call {
   const http_request& request;
   route_context& context;
@@ -98,8 +98,10 @@ answer scrape(const call& c) {
   return reply;
 }
 
-answer tokenize_route(const call& c) { return tokenize(c.request.body, c.context.engine, c.context.limits); }
-answer detokenize_route(const call& c) { return detokenize(c.request.body, c.context.engine, c.context.limits); }
+template <http_reply (*tool)(std::string_view, const core::generation_engine&, const wire_limits&)>
+answer token_route(const call& c) {
+  return [body = c.request.body, &context = c.context] { return tool(body, context.engine, context.limits); };
+}
 answer tokenizer_route(const call& c) { return tokenizer_info(c.context.engine); }
 
 answer cancel(const call& c) {
@@ -120,8 +122,8 @@ constexpr std::array table{
     route_entry{"/v1/models", method::get, guard::key, false, models},
     route_entry{"/v1/models/*", method::get, guard::key, false, model},
     route_entry{"/v1/requests/*/cancel", method::post, guard::key, false, cancel},
-    route_entry{"/tokenize", method::post, guard::key, false, tokenize_route},
-    route_entry{"/detokenize", method::post, guard::key, false, detokenize_route},
+    route_entry{"/tokenize", method::post, guard::key, false, token_route<tokenize>},
+    route_entry{"/detokenize", method::post, guard::key, false, token_route<detokenize>},
     route_entry{"/tokenizer_info", method::get, guard::key, false, tokenizer_route},
     route_entry{"/health", method::get, guard::open, false, health},
     route_entry{"/ready", method::get, guard::open, false, ready},
@@ -141,10 +143,13 @@ std::optional<std::string> match(std::string_view pattern, std::string_view path
 
 const char* allow_header(method m) { return m == method::get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"; }
 
+http_reply foreign_origin() {
+  return error_reply({.status = 403, .message = "This origin is not allowed.", .code = "origin_not_allowed"});
+}
+
 http_reply preflight(const http_request& request, const route_context& context, const char* allowed) {
   const auto origin = request.header("Origin");
-  if (origin && !origin_is_allowed(context.config, request))
-    return error_reply({.status = 403, .message = "This origin is not allowed.", .code = "origin_not_allowed"});
+  if (origin && !origin_is_allowed(context.config, request)) return foreign_origin();
   http_reply reply{.status = 204, .headers = {{"Allow", allowed}}, .body = ""};
   if (origin) {
     reply.headers.emplace_back("Access-Control-Allow-Methods", allowed);
@@ -186,13 +191,11 @@ std::optional<api_error> apply_timeout(const http_request& request, api_request&
 }
 
 answer websocket(const call& c) {
-  const auto refuse = [](const char* message) {
-    return error_reply({.status = 403, .message = message, .code = "origin_not_allowed"});
-  };
   if (key_missing(c, guard::key, true)) return wrong_key();
-  if (!origin_is_allowed(c.context.config, c.request)) return refuse("This origin is not allowed.");
+  if (!origin_is_allowed(c.context.config, c.request)) return foreign_origin();
   if (c.request.header("Origin") && !host_is_ours(c.context.config, c.request))
-    return refuse("This host name is not allowed.");
+    
+    return error_reply({.status = 403, .message = "This host name is not allowed.", .code = "origin_not_allowed"});
   if (c.context.draining) return error_reply(shutting_down());
   return upgrade{};
 }
@@ -201,6 +204,9 @@ answer run(const route_entry& entry, const call& c) {
   const auto& request = c.request;
   if (request.method == "OPTIONS") return preflight(request, c.context, allow_header(entry.allowed));
   if (entry.run == responses && request.method == "GET" && request.is_upgrade()) return websocket(c);
+  // A page of another site can post without asking first, and would have us work for it.
+  if (entry.allowed == method::post && request.header("Origin") && !origin_is_allowed(c.context.config, request))
+    return foreign_origin();
   if (key_missing(c, entry.guarded, false)) return wrong_key();
   const bool allowed = entry.allowed == method::post ? request.method == "POST"
                                                      : request.method == "GET" || request.method == "HEAD";

@@ -2,6 +2,7 @@
 // engine's synchronous text tools; sees no socket. A generating route answers with the parsed request to be run.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <span>
 #include <string>
 #include <variant>
@@ -31,9 +32,12 @@ struct route_context {
 /// The WebSocket handshake may go on.
 struct upgrade {};
 
+/// Work too long for a connection's thread: to be called on another one, while the engine lives.
+using slow_reply = std::function<http_reply()>;
+
 struct routed {
   const char* route;   ///< fixed name for the metrics
-  std::variant<http_reply, api_request, upgrade> what;
+  std::variant<http_reply, api_request, upgrade, slow_reply> what;
 };
 
 routed route(const http_request&, route_context&);

@@ -131,9 +131,20 @@ void http_session::handle(http_request request) {
   request_ = std::move(request);
   if (auto* reply = std::get_if<http_reply>(&routed.what)) return send_whole(std::move(*reply));
   if (std::holds_alternative<upgrade>(routed.what)) return hand_over();
+  if (auto* slow = std::get_if<slow_reply>(&routed.what)) return answer_aside(std::move(*slow));
   auto& api = std::get<api_request>(routed.what);
   reply_ = std::make_unique<generation_reply>(state_->routes, std::move(api), next_exchange_++, *this);
   reply_->start(weak_from_this());
+}
+
+void http_session::answer_aside(slow_reply work) {
+  asio::post(state_->aside, [self = shared_from_this(), work = std::move(work)] {
+    if (self->gone_) return;  // nobody waits any more
+    auto reply = work();
+    asio::post(self->socket_.get_executor(), [self, reply = std::move(reply)]() mutable {
+      if (self->phase_ == phase::replying) self->send_whole(std::move(reply));
+    });
+  });
 }
 
 void http_session::hand_over() {
@@ -290,6 +301,7 @@ void http_session::finish(core::end_reason why) {
   const core::time_us seen_at = state_->routes.engine.now();
   const bool in_progress = phase_ == phase::replying;
   phase_ = phase::closed;
+  gone_ = true;
   if (reply_) {
     if (why != core::end_reason::shutdown)
       state_->routes.counters.on_disconnect(reply_->is_stream() ? transport::sse : transport::http, reply_->phase());

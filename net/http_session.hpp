@@ -2,6 +2,7 @@
 // can end it ends in finish(), which cancels what runs exactly once. Lives on its socket's strand; hands the socket
 // over when a request asks for a WebSocket.
 #pragma once
+#include <atomic>
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -48,6 +49,7 @@ class http_session final : public connection, public reply_port, public std::ena
   void on_eof();
   void parse();
   void handle(http_request);
+  void answer_aside(slow_reply);
   void hand_over();
   void write();
   void write_rest();
@@ -69,6 +71,7 @@ class http_session final : public connection, public reply_port, public std::ena
              comment_at_ = time_point::max();
 
   phase phase_ = phase::idle;
+  std::atomic<bool> gone_ = false;   // closed, as the thread aside may see it
   std::array<char, 16 * 1024> chunk_{};
   std::string in_;                         ///< received, not yet parsed
   std::optional<http_parser> parser_;

@@ -122,12 +122,13 @@ bool server::idle() const { return impl_->state->busy == 0; }
 void server::stop() {
   if (impl_->threads.empty()) return;
   drain();
-  impl_->work.reset();
-  // Once every socket, timer and the acceptor are closed the threads run out of work.
   while (impl_->state->connections() > 0) {
     for (const auto& c : impl_->state->all()) c->abort();
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
+  impl_->state->aside.join();  // it posts to the others, so it ends first
+  // Every socket, timer and the acceptor are closed: the threads run out of work.
+  impl_->work.reset();
   for (auto& t : impl_->threads) t.join();
   impl_->threads.clear();
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -25,6 +26,7 @@ struct server_state {
   server_state(const runtime_config& c, core::generation_engine& e, metrics& m) : routes{c, e, m} {}
 
   boost::asio::io_context io;
+  boost::asio::thread_pool aside{1};       ///< for slow_reply: a long text holds up nobody's frames
   route_context routes;
   std::atomic<std::uint32_t> websockets = 0;
   std::atomic<std::uint32_t> busy = 0;     ///< requests in progress, replies being written

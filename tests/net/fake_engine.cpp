@@ -112,6 +112,7 @@ std::shared_ptr<core::generation> fake_engine::submit(core::generation_request r
 core::engine_health fake_engine::health() const { return health_now; }
 
 std::vector<token_id> fake_engine::encode(const core::generation_request& r) const {
+  if (before_encode) before_encode();
   std::string text;
   if (const auto* s = std::get_if<std::string>(&r.prompt)) text = *s;
   if (const auto* messages = std::get_if<std::vector<core::chat_message>>(&r.prompt))

@@ -59,6 +59,7 @@ class fake_engine final : public core::generation_engine {
   std::string token_bytes(token_id t) const override { return std::string(1, static_cast<char>(t)); }
   core::time_us now() const override;
 
+  std::function<void()> before_encode;   ///< set before anybody asks
   core::engine_health health_now;        ///< set before the server starts, or while nobody asks
   core::model_card card_{.name = "fake", .context = 128, .created = 1, .vocab = 256, .bos = "<s>", .eos = "</s>",
                          .chat_template = "{{t}}"};

@@ -21,6 +21,7 @@ struct routes_only {
     r.headers = std::move(headers);
     auto routed = route(r, context);
     if (auto* reply = std::get_if<http_reply>(&routed.what)) return *reply;
+    if (auto* slow = std::get_if<slow_reply>(&routed.what)) return (*slow)();
     return {.status = 0, .headers = {}, .body = "not answered here"};
   }
   fake_engine engine;
@@ -100,7 +101,7 @@ TEST_CASE("http_routes: the key guards /v1, the token tools and metrics", "[net]
   CHECK(r.ask("GET", "/health").status == 200);
 }
 
-TEST_CASE("http_routes: the preflight knows its origins", "[net]") {
+TEST_CASE("http_routes: preflight and posts know their origins", "[net]") {
   runtime_config config;
   config.allowed_origins = {"http://ok.example"};
   routes_only r{config};
@@ -108,6 +109,11 @@ TEST_CASE("http_routes: the preflight knows its origins", "[net]") {
   CHECK(good.status == 204);
   CHECK(header(good, "Access-Control-Allow-Methods") == "POST, OPTIONS");
   CHECK(r.ask("OPTIONS", "/v1/chat/completions", "", {{"Origin", "http://no.example"}, {"Host", "h"}}).status == 403);
+  // A page can post plain text without a preflight: what it may not read it may not start either.
+  const auto posted = r.ask("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}]})",
+                            {{"Origin", "http://no.example"}, {"Host", "h"}});
+  CHECK(posted.status == 403);
+  CHECK(contains(posted.body, "origin_not_allowed"));
 }
 
 TEST_CASE("http_routes: tokens there and back", "[net]") {

@@ -204,6 +204,44 @@ TEST_CASE("http_session: a body over the limit is 413 and the connection closes"
   CHECK(s.engine.submitted().empty());
 }
 
+TEST_CASE("http_session: endless chunk extensions and trailers meet the header limit", "[net]") {
+  const std::string chunked = "GET /health HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string endless : {"1;", "0\r\nx: "}) {
+    running_server s;
+    test_client c{s.port};
+    c.send(chunked + endless + std::string(256 * 1024, 'x'));
+    CHECK(c.read_reply().status == 431);
+    CHECK(c.closed_by_peer());
+  }
+}
+
+TEST_CASE("http_session: a body in an unknown coding is refused, never read as the next request", "[net]") {
+  for (const std::string coding : {"xchunked", "gzip, chunked"}) {
+    running_server s;
+    test_client c{s.port};
+    c.send("POST /v1/completions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: " + coding +
+           "\r\n\r\nGET /version HTTP/1.1\r\nHost: h\r\n\r\n");
+    CHECK(c.read_reply().status == 400);
+    CHECK(c.closed_by_peer());
+  }
+}
+
+TEST_CASE("http_session: a long text at /tokenize holds nobody else up, and its client may leave", "[net]") {
+  running_server s;
+  std::mutex gate;
+  std::unique_lock closed{gate};
+  s.engine.before_encode = [&] { const std::lock_guard pass{gate}; };
+  test_client slow{s.port}, leaver{s.port}, other{s.port};
+  slow.send(post("/tokenize", R"({"prompt":"ab"})"));
+  leaver.send(post("/tokenize", R"({"prompt":"ab"})"));
+  other.send(get("/health"));
+  CHECK(other.read_reply().status == 200);
+  leaver.reset();
+  closed.unlock();
+  CHECK(slow.read_reply().status == 200);
+  CHECK(fake_engine::eventually([&] { return s.server_under_test.idle(); }));
+}
+
 TEST_CASE("http_session: Expect 100-continue gets its go-ahead before the body", "[net]") {
   running_server s;
   test_client c{s.port};
