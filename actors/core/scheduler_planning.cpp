@@ -5,6 +5,14 @@
 
 namespace troupe::core {
 
+namespace {
+
+/// Chunks aim below the step's target time: the estimate lags behind a growing context, and a
+/// stream's gap holds the way of a message as well as the step.
+constexpr std::uint64_t aim_percent = 85;
+
+}  // namespace
+
 // Tokens not yet computed that have a place in the cache.
 std::uint32_t scheduler_machine::computable(const request& r) const {
   const auto* h = r.held();
@@ -23,7 +31,7 @@ void scheduler_machine::plan(time_us now, effects& out) {
   }
   if (candidates.empty()) return;
   const step_budget budget{limits_.max_num_seqs, limits_.max_num_batched_tokens,
-                           limits_.max_step_us, limits_.block_size};
+                           limits_.max_step_us * aim_percent / 100, limits_.block_size};
   const auto shares = choose_step(candidates, budget, cost_);
 
   step_under_way step;
