@@ -99,7 +99,10 @@ TEST_CASE("runtime: answers of requests that run together equal their solo answe
   settings.max_num_seqs = 8;
   world w(12, settings);  // 192 tokens for 8 sequences of up to 60
   std::vector<world::running> all;
+  w.hold();  // until all are in, so that none is over before the others begin
   for (int i = 0; i < 8; ++i) all.push_back(w.start(ask({40 + i, 50, 60}, 57)));
+  for (const auto& one : all) REQUIRE(one.sink->wait([&] { return one.sink->order == "a"; }));
+  w.let_go();
   for (int i = 0; i < 8; ++i) {
     REQUIRE(all[static_cast<std::size_t>(i)].sink->wait_end());
     CHECK(all[static_cast<std::size_t>(i)].sink->text == w.expected_text({40 + i, 50, 60}, 57));
