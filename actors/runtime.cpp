@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "actors/allocator_actor.hpp"
+#include "actors/clock.hpp"
 #include "actors/executor_actor.hpp"
 #include "actors/prompt.hpp"
 #include "actors/scheduler_actor.hpp"
@@ -209,11 +210,7 @@ std::string runtime::decode(const std::vector<token_id>& tokens) const {
 
 std::string runtime::token_bytes(token_id token) const { return impl_->context.model->vocabulary.bytes(token); }
 
-core::time_us runtime::now() const {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+core::time_us runtime::now() const { return to_time_us(std::chrono::steady_clock::now()); }
 
 void runtime::drain() {
   impl_->gauges->draining = true;

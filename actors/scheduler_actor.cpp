@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "actors/clock.hpp"
 #include "actors/fail_stop.hpp"
 
 namespace troupe {
@@ -36,9 +37,7 @@ struct scheduler {
   core::effects out;
   bool ticking = false;
 
-  core::time_us now() const {
-    return std::chrono::duration_cast<std::chrono::microseconds>(self->clock().now().time_since_epoch()).count();
-  }
+  core::time_us now() const { return to_time_us(self->clock().now()); }
 
   template <class Event>
   void apply(const Event& event) {

@@ -2,8 +2,8 @@
 
 #include <caf/event_based_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
-#include <chrono>
 
+#include "actors/clock.hpp"
 #include "actors/fail_stop.hpp"
 #include "actors/prompt.hpp"
 
@@ -44,9 +44,7 @@ struct session {
   core::request_record record;
   core::time_us begun_at = 0, first_token_at = 0;
 
-  core::time_us now() const {
-    return std::chrono::duration_cast<std::chrono::microseconds>(self->clock().now().time_since_epoch()).count();
-  }
+  core::time_us now() const { return to_time_us(self->clock().now()); }
 
   void begin() {
     begun_at = now();

@@ -112,7 +112,7 @@ PLANTED = {
     "actors/planted_net_actor.cpp": '#include "net/server.hpp"\n',
     "gpu/planted.cpp": '#include "actors/core/ids.hpp"\n',
     "gpu/planted_boost.cpp": "#include <boost/asio.hpp>\n",
-    "net/planted.cpp": '#include "actors/protocol/session.hpp"\n',
+    "net/planted.cpp": '#include "actors/protocol/scheduler.hpp"\n',
     "net/planted_gpu.cpp": '#include "gpu/backend.hpp"\n',
     "net/planted_local.cpp": '#include "server.hpp"\n',
     "net/planted_once.hpp": "struct planted {};\n",

@@ -1,0 +1,14 @@
+// The actors' time: microseconds of the steady clock, from whichever clock a shell is given. The machines see only
+// the number.
+#pragma once
+#include <chrono>
+
+#include "actors/core/ids.hpp"
+
+namespace troupe {
+
+inline core::time_us to_time_us(std::chrono::steady_clock::time_point at) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+}
+
+}  // namespace troupe
