@@ -1,5 +1,5 @@
-// Every setting of `troupe serve`, with its default and range in one struct. Filled from the command line by
-// tools/troupe.cpp, checked here, read-only afterwards. Knows nothing of actors, sockets or models.
+// Every setting of `troupe serve` with its default, as a plain struct. config/option_table gives each a name and a
+// range, config/load_config fills it; read-only afterwards. Knows nothing of actors, sockets or models.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,6 +19,15 @@ struct runtime_config {
   std::uint32_t block_size = 16;               ///< tokens: 16 or 32
   std::optional<std::uint32_t> num_kv_blocks;  ///< wins over kv_cache_memory
   std::uint64_t kv_cache_memory = 1ull << 30;  ///< bytes
+  bool kv_cache_memory_given = false;          ///< false: may shrink to what the memory leaves
+  bool enable_prefix_caching = true;
+  std::string prewarm;                         ///< file of prompts whose prefixes are computed before serving; empty: none
+
+  // host tier
+  std::uint64_t kv_offloading_bytes = 0;       ///< 0: no host tier
+  std::string preemption = "auto";             ///< auto (park when there is a host tier), park, recompute
+  double kv_transfer_timeout_s = 2;            ///< a copy between tiers that takes longer counts as failed
+  std::uint32_t kv_transfer_chunk_blocks = 32; ///< blocks of one copy
 
   // scheduling
   std::uint32_t max_model_len = 0;             ///< 0: the model's
@@ -29,6 +38,7 @@ struct runtime_config {
   double queue_timeout_s = 60;                 ///< 0: none; the same for the next two
   double first_token_timeout_s = 120;
   double request_timeout_s = 600;
+  std::string on_disconnect = "stop";          ///< stop, keep_prefix: what a request that names none gets
 
   // net
   std::string host = "127.0.0.1";
@@ -59,12 +69,19 @@ struct runtime_config {
   double stall_ready_s = 30;                   ///< no step retired while work waits: /ready turns 503
   double stall_health_s = 120;
 
+  // debugging
+  bool debug_endpoints = false;
+  std::uint32_t plant_leak = 0;                ///< forget the N-th release, to see the audit find it; 0: none
+
   // output
-  bool json = false;
+  std::string log_format = "auto";             ///< auto (words on a terminal), text, json
+  bool json = false;                           ///< what log_format came to, decided at start
   std::string log_level = "info";
 
   /// All problems at once, each naming option, value and range; empty when the configuration is sound.
   std::vector<std::string> problems() const;
+  /// Only those between settings that are each in range; a missing model is none.
+  std::vector<std::string> contradictions() const;
 };
 
 /// "512", "64KiB", "1GiB", "1.5G" to bytes. nullopt: not a size.

@@ -15,7 +15,9 @@
 
 #include "actors/runtime.hpp"
 #include "config/log.hpp"
+#include "gpu/cpu/host_limits.hpp"
 #include "net/server.hpp"
+#include "tools/memory_plan.hpp"
 #include "tools/startup_report.hpp"
 
 namespace troupe {
@@ -95,16 +97,6 @@ void print_line(const std::string& text) {
   std::fflush(stdout);
 }
 
-std::uint32_t pool_blocks(const runtime_config& config, const gpu::model_config& model) {
-  if (config.num_kv_blocks) return *config.num_kv_blocks;
-  const auto block_bytes = model.kv_bytes_per_token() * config.block_size;
-  const auto blocks = config.kv_cache_memory / block_bytes;
-  if (blocks == 0)
-    throw std::runtime_error(fmt::format("--kv-cache-memory: {} holds no block of {}",
-                                         format_size(config.kv_cache_memory), format_size(block_bytes)));
-  return static_cast<std::uint32_t>(blocks);
-}
-
 void announce(const runtime_config& config, const core::generation_engine& engine, std::uint16_t port,
               double seconds) {
   const auto host = config.host.find(':') == std::string::npos ? config.host : "[" + config.host + "]";
@@ -155,7 +147,9 @@ int run(runtime_config& config) {
   const auto seconds = [&] { return std::chrono::duration<double>(steady_clock::now() - began).count(); };
   shutdown_events events;
   const auto model = gpu::load_model(config.model);
-  gpu::backend_options options{config.threads, config.isa, config.block_size, pool_blocks(config, model->config)};
+  const auto pool = plan_pool(config, model->config, packed_weight_bytes(model->file, model->config), gpu::available_memory());
+  if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
+  gpu::backend_options options{config.threads, config.isa, config.block_size, pool.blocks};
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
   const double load_seconds = seconds();
   serving_observer watcher;
@@ -169,6 +163,8 @@ int run(runtime_config& config) {
   print_line(config.json ? startup_json(facts) : startup_words(facts));
   if (block_table_share(facts) > 0.10)
     log_event(log_level::warn, "block_tables_large", {{"share", block_table_share(facts)}});
+  if (const auto cut = context_warning(facts); !cut.empty())
+    log_event(log_level::warn, "context_beyond_the_model", {{"why", cut}});
   announce(config, engine, port, seconds());
   return wait_for_end(events, config, engine, server);
 }
@@ -176,7 +172,7 @@ int run(runtime_config& config) {
 }  // namespace
 
 int serve(runtime_config config) {
-  config.json = config.json || !isatty(STDOUT_FILENO);
+  config.json = config.log_format == "json" || (config.log_format == "auto" && !isatty(STDOUT_FILENO));
   configure_log(config.log_level, config.json);
   try {
     return run(config);

@@ -42,6 +42,13 @@ double block_table_share(const startup_facts& facts) {
   return static_cast<double>(n.table_bytes) / static_cast<double>(n.pool_bytes);
 }
 
+std::string context_warning(const startup_facts& facts) {
+  const auto asked = facts.config.max_model_len, trained = facts.model.config.context;
+  if (asked <= trained) return {};
+  return fmt::format("--max-model-len {} is beyond the {} tokens the model was trained for; {} are in force", asked, trained,
+                     facts.limits.effective_context());
+}
+
 std::string startup_words(const startup_facts& facts) {
   const auto n = compute(facts);
   const auto& model = facts.model.config;
@@ -59,6 +66,7 @@ std::string startup_words(const startup_facts& facts) {
                      facts.device.block_size, n.pool_tokens, format_size(n.pool_bytes));
   out += fmt::format("context    {} tokens effective; {:.1f} sequences of full length fit the pool\n", n.context,
                      n.full_length_sequences);
+  if (const auto cut = context_warning(facts); !cut.empty()) out += "           WARNING: " + cut + "\n";
   out += fmt::format("tables     {} of block tables at {} sequences, {:.2f} % of the pool{}\n", format_size(n.table_bytes),
                      limits.max_num_seqs, share, share > 10 ? "  WARNING: above 10 %, use larger blocks" : "");
   out += fmt::format("limits     {} sequences, {} tokens a step, {} ms a step, {} queued, {} connections\n",
@@ -93,6 +101,7 @@ std::string startup_json(const startup_facts& facts) {
                             {"pool_tokens", u(n.pool_tokens)},
                             {"pool_bytes", u(n.pool_bytes)},
                             {"effective_context", u(n.context)},
+                            {"trained_context", u(model.context)},
                             {"full_length_sequences", n.full_length_sequences},
                             {"block_table_bytes", u(n.table_bytes)},
                             {"block_table_share", block_table_share(facts)},

@@ -19,6 +19,9 @@ struct startup_facts {
 std::string startup_words(const startup_facts&);
 std::string startup_json(const startup_facts&);
 
+/// --max-model-len beyond the model's trained context, and what is in force instead; empty: it is not.
+std::string context_warning(const startup_facts&);
+
 /// Bytes of the block tables of max_num_seqs sequences of full length, as a share of the pool.
 double block_table_share(const startup_facts&);
 

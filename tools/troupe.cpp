@@ -1,11 +1,15 @@
-// The product: `troupe serve MODEL`. Parses, then hands over to serve().
+// The product: `troupe serve MODEL` and the commands that answer and end. Parses, then hands over to serve().
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "tools/options.hpp"
 #include "tools/serve.hpp"
 
 int main(int argc, char** argv) {
-  const auto parsed = troupe::parse_options(argc, argv);
+  std::vector<std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  const auto parsed = troupe::parse_options(argc, argv, environment, isatty(STDOUT_FILENO) == 1);
   if (const auto* stop = std::get_if<troupe::early_exit>(&parsed)) {
     std::fputs(stop->text.c_str(), stop->code == 0 ? stdout : stderr);
     return stop->code;

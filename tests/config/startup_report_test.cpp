@@ -48,3 +48,17 @@ TEST_CASE("startup_report: warns when the block tables exceed a tenth of the poo
   CHECK(block_table_share(crowded.facts()) == Approx(4.0));
   CHECK(startup_words(crowded.facts()).find("WARNING") != std::string::npos);
 }
+
+TEST_CASE("startup_report: a context beyond the model's is a visible warning with the limit in force (C217)", "[config]") {
+  fixture f(64, 16, 4);  // the model was trained for 256 tokens
+  f.config.max_model_len = 256;
+  CHECK(context_warning(f.facts()).empty());
+  CHECK(startup_words(f.facts()).find("WARNING") == std::string::npos);
+  f.config.max_model_len = 512;
+  f.limits = make_limits(f.config, *f.model, f.device);
+  CHECK(context_warning(f.facts()) == "--max-model-len 512 is beyond the 256 tokens the model was trained for; 256 are in force");
+  CHECK(startup_words(f.facts()).find("WARNING: --max-model-len 512 is beyond") != std::string::npos);
+  const auto json = nlohmann::json::parse(startup_json(f.facts()));
+  CHECK(json["trained_context"] == 256);
+  CHECK(json["effective_context"] == 256);
+}
