@@ -40,7 +40,7 @@ struct block_copy {
   enum class direction { to_host, to_device };
   direction towards = direction::to_host;
   std::vector<std::uint32_t> blocks;
-  std::span<std::byte> host;       ///< blocks.size() * block_bytes; must live until `done`
+  std::vector<std::span<std::byte>> host;  ///< block_bytes for each block; must live until `done` returns
 };
 
 class backend {
@@ -54,7 +54,8 @@ class backend {
   /// A sequence's results depend on its own tokens, positions, parameters and KV content alone: the same bits at
   /// every batch make-up, chunking and thread count.
   virtual step_result run(planned_step&) = 0;
-  /// Starts a copy and returns; `done(ok)` is called once, from the backend's copy thread.
+  /// Starts a copy and returns; `done(ok)` is called once, from the backend's copy thread. Throws batch_error, with
+  /// nothing started, for a block or a host size that does not fit. `done` must hold no handle on this backend.
   virtual void copy(block_copy, std::function<void(bool ok)> done) = 0;
 };
 

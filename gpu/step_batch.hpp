@@ -18,6 +18,10 @@ struct sequence_slice {
   bool sample = false;                ///< sample one token from the logits after the last position
   sampling_params sampling;
   std::vector<token_id> suppressed;   ///< never sampled in this step (end tokens below min_tokens)
+  /// The tokens before the sampled one, when sampling.needs_history(): the first `history_prompt` are the prompt's.
+  std::vector<token_id> history;
+  std::uint32_t history_prompt = 0;
+  std::uint32_t mass_top_k = 0;       ///< > 0: also the raw probability of that many likeliest tokens together
   std::int32_t top_logprobs = -1;     ///< -1: none; 0..20: the sampled or scored token's, and the n likeliest
   /// Empty, or one per token of `tokens`: the token whose log-probability after that position is wanted
   /// (-1: none). How a prompt is scored for `echo`.

@@ -20,6 +20,14 @@ namespace troupe::gpu {
   return value;
 }
 
+/// bf16 is the upper half of an f32.
+[[maybe_unused]] static inline float bf16_to_float(std::uint16_t b) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(b) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, 4);
+  return value;
+}
+
 [[maybe_unused]] static inline std::uint16_t float_to_half(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, 4);

@@ -6,10 +6,11 @@
 
 namespace troupe::gpu {
 
-/// At least 1. A fractional quota rounds up.
-std::uint32_t usable_cores();
+/// At least 1. A fractional quota rounds up. `root`: where proc and sys are, another place only in
+/// tests; the affinity is always this process's.
+std::uint32_t usable_cores(const std::string& root = "");
 /// Bytes that can still be taken before the machine or the cgroup runs out.
-std::uint64_t available_memory();
+std::uint64_t available_memory(const std::string& root = "");
 /// "Intel(R) Xeon(R) ...", or "unknown".
 std::string machine_name();
 

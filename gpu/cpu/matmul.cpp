@@ -19,10 +19,18 @@ tile_function tile_for(weight_kind kind, std::uint32_t rows) {
       return tile_for_rows<weight_kind::f32>(rows);
     case weight_kind::f16:
       return tile_for_rows<weight_kind::f16>(rows);
+    case weight_kind::bf16:
+      return tile_for_rows<weight_kind::bf16>(rows);
     case weight_kind::q4_0:
       return tile_for_rows<weight_kind::q4_0>(rows);
     case weight_kind::q4_1:
       return tile_for_rows<weight_kind::q4_1>(rows);
+    case weight_kind::q4_k:
+      return tile_for_rows<weight_kind::q4_k>(rows);
+    case weight_kind::q5_k:
+      return tile_for_rows<weight_kind::q5_k>(rows);
+    case weight_kind::q6_k:
+      return tile_for_rows<weight_kind::q6_k>(rows);
     case weight_kind::q8_0:
       break;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gpu/cpu/block_codes.hpp"
+#include "gpu/cpu/half.hpp"
 #include "gpu/kernels/embedding.hpp"
 
 namespace troupe::gpu {
@@ -44,6 +46,32 @@ void pack_eight_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r
   }
 }
 
+/// Row r of a panel from the codes of its blocks. The form has room for every bit: 8-bit codes are
+/// stored with 128 added, and an f16 scale comes back as the f16 it was.
+void pack_codes(const packed_matrix& m, tensor_type type, const std::byte* in, std::uint32_t r,
+                std::byte* panel) {
+  const panel_scales form = scales_of(m.kind);
+  for (std::uint32_t b = 0; b < m.blocks; ++b) {
+    const block_codes block = read_block(type, in, b);
+    std::byte* scales = panel + b * form.scale_bytes();
+    std::byte* codes = panel + m.codes_offset + b * form.code_bytes() + r * 4;
+    if (form.wide) {
+      std::memcpy(scales + r * 4, &block.scale[0], 4);
+      std::memcpy(scales + 64 + r * 4, form.halves ? &block.scale[1] : &block.minimum, 4);
+    } else {
+      const std::uint16_t bits = float_to_half(block.scale[0]);
+      std::memcpy(scales + r * 2, &bits, 2);
+    }
+    std::uint8_t packed[block_cols];
+    for (std::uint32_t c = 0; c < (form.four_bit ? 16u : 32u); ++c) {
+      packed[c] = static_cast<std::uint8_t>(form.four_bit ? block.code[c] | block.code[c + 16] << 4
+                                                          : block.code[c] + 128);
+    }
+    for (std::uint32_t g = 0; g < form.code_bytes() / 64; ++g)
+      std::memcpy(codes + g * 64, packed + g * 4, 4);
+  }
+}
+
 void pack_plain(const packed_matrix& m, const std::byte* in, std::uint32_t r, std::byte* panel) {
   const std::size_t bytes = m.kind == weight_kind::f32 ? 4 : 2;
   for (std::uint32_t c = 0; c < m.cols; ++c) {
@@ -53,33 +81,46 @@ void pack_plain(const packed_matrix& m, const std::byte* in, std::uint32_t r, st
 
 }  // namespace
 
-packed_matrix packed_shape(weight_kind kind, std::uint32_t rows, std::uint32_t cols) {
+weight_kind panel_kind(tensor_type type) {
+  switch (type) {
+    case tensor_type::f32:
+      break;
+    case tensor_type::f16:
+      return weight_kind::f16;
+    case tensor_type::bf16:
+      return weight_kind::bf16;
+    case tensor_type::q4_0:
+      return weight_kind::q4_0;
+    case tensor_type::q4_1:
+      return weight_kind::q4_1;
+    case tensor_type::q5_0:
+    case tensor_type::q8_0:
+      return weight_kind::q8_0;
+    case tensor_type::q4_k:
+      return weight_kind::q4_k;
+    case tensor_type::q5_1:
+    case tensor_type::q5_k:
+      return weight_kind::q5_k;
+    case tensor_type::q6_k:
+      return weight_kind::q6_k;
+  }
+  return weight_kind::f32;
+}
+
+packed_matrix packed_shape(tensor_type type, std::uint32_t rows, std::uint32_t cols) {
   packed_matrix m;
-  m.kind = kind;
+  m.kind = panel_kind(type);
   m.rows = rows;
   m.cols = cols;
   m.panels = (rows + panel_rows - 1) / panel_rows;
   m.blocks = (cols + block_cols - 1) / block_cols;
-  const std::size_t columns = std::size_t{m.blocks} * block_cols;
-  switch (kind) {
-    case weight_kind::f32:
-      m.panel_bytes = columns * panel_rows * 4;
-      break;
-    case weight_kind::f16:
-      m.panel_bytes = columns * panel_rows * 2;
-      break;
-    case weight_kind::q4_0:
-      m.codes_offset = round_up(m.blocks * 32, 64);
-      break;
-    case weight_kind::q4_1:
-      m.codes_offset = std::size_t{m.blocks} * 64;
-      break;
-    case weight_kind::q8_0:
-      m.codes_offset = round_up(m.blocks * 32, 64);
-      break;
-  }
-  if (is_quantized(kind)) {
-    m.panel_bytes = m.codes_offset + m.blocks * (kind == weight_kind::q8_0 ? 512u : 256u);
+  const panel_scales form = scales_of(m.kind);
+  if (form.quantized) {
+    m.codes_offset = round_up(m.blocks * form.scale_bytes(), 64);
+    m.panel_bytes = m.codes_offset + m.blocks * form.code_bytes();
+  } else {
+    const std::size_t columns = std::size_t{m.blocks} * block_cols;
+    m.panel_bytes = columns * panel_rows * (m.kind == weight_kind::f32 ? 4 : 2);
   }
   return m;
 }
@@ -88,26 +129,22 @@ std::size_t packed_bytes(const packed_matrix& m) {
   return m.panels * m.panel_bytes;
 }
 
-void pack_panels(const packed_matrix& m, const std::byte* file_rows, std::uint32_t begin,
-                 std::uint32_t end, std::byte* to) {
-  const std::size_t row_bytes = file_row_bytes(m.kind, m.cols);
+void pack_panels(const packed_matrix& m, tensor_type type, const std::byte* file_rows,
+                 std::uint32_t begin, std::uint32_t end, std::byte* to) {
+  const std::size_t row_bytes = file_row_bytes(type, m.cols);
   for (std::uint32_t p = begin; p < end; ++p) {
     std::byte* panel = to + p * m.panel_bytes;
     const std::uint32_t rows = std::min(panel_rows, m.rows - p * panel_rows);
     for (std::uint32_t r = 0; r < rows; ++r) {
       const std::byte* in = file_rows + (std::size_t{p} * panel_rows + r) * row_bytes;
-      switch (m.kind) {
-        case weight_kind::f32:
-        case weight_kind::f16:
-          pack_plain(m, in, r, panel);
-          break;
-        case weight_kind::q4_0:
-        case weight_kind::q4_1:
-          pack_four_bit(m, in, r, panel);
-          break;
-        case weight_kind::q8_0:
-          pack_eight_bit(m, in, r, panel);
-          break;
+      if (has_block_codes(type)) {
+        pack_codes(m, type, in, r, panel);
+      } else if (!is_quantized(m.kind)) {
+        pack_plain(m, in, r, panel);
+      } else if (m.kind == weight_kind::q8_0) {
+        pack_eight_bit(m, in, r, panel);
+      } else {
+        pack_four_bit(m, in, r, panel);
       }
     }
   }

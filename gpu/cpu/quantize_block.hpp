@@ -18,7 +18,7 @@ TROUPE_INLINE void quantize_block(vf low, vf high, const activation& out, std::u
     store_codes(codes, zero());
     store_codes(codes + 16, zero());
     scales.scale[r] = scales.sum[r] = broken ? __builtin_nanf("") : 0.0f;
-    scales.code_sum[r] = 0;
+    scales.code_sum[r] = scales.low_sum[r] = 0;
     return;
   }
   const float scale = largest / 127.0f;
@@ -27,10 +27,12 @@ TROUPE_INLINE void quantize_block(vf low, vf high, const activation& out, std::u
   const vf bottom = set1(-127.0f);
   const vf a = max(bottom, min(top, round(mul(low, inverse))));
   const vf b = max(bottom, min(top, round(mul(high, inverse))));
-  const std::int32_t sum = store_codes(codes, a) + store_codes(codes + 16, b);
+  const std::int32_t low_sum = store_codes(codes, a);
+  const std::int32_t sum = low_sum + store_codes(codes + 16, b);
   scales.scale[r] = scale;
   scales.sum[r] = scale * static_cast<float>(sum);
-  scales.code_sum[r] = sum;
+  scales.code_sum[r] = static_cast<std::int16_t>(sum);
+  scales.low_sum[r] = static_cast<std::int16_t>(low_sum);
 }
 
 /// Both forms of a block, as far as `out` wants them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace troupe::gpu {
 
@@ -45,6 +46,22 @@ std::vector<std::pair<token_id, float>> likeliest(const float* logits, std::uint
     out.emplace_back(token, static_cast<float>(logits[token] - log_total));
   }
   return out;
+}
+
+scored_token scored(token_id token, float logprob) {
+  scored_token out;
+  out.token = token;
+  out.logprob = logprob;
+  return out;
+}
+
+/// Of the first `count` of a list of log-probabilities together.
+float probability_of(const std::vector<std::pair<token_id, float>>& top, std::size_t count) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < std::min(count, top.size()); ++i) {
+    sum += std::exp(static_cast<double>(top[i].second));
+  }
+  return static_cast<float>(std::min(sum, 1.0));
 }
 
 /// The shortest prefix, likeliest first, that holds `mass`: found by halving, without sorting.
@@ -93,19 +110,24 @@ row_answer sampler::answer(const row_query& q) {
   const logit_stats raw = kernels_.stats({q.logits, q.vocab});
   out.bad_logits = raw.has_nan || !(std::fabs(raw.max) < infinity);
   if (out.bad_logits) {
-    if (q.target >= 0) out.score = scored_token{q.target, -infinity, {}};
+    if (q.target >= 0) out.score = scored(q.target, -infinity);
     return out;
   }
   const sequence_slice& slice = *q.slice;
+  const auto listed = static_cast<std::size_t>(std::max(0, slice.top_logprobs));
+  const std::size_t massed = q.sample ? slice.mass_top_k : 0;
   double log_total = 0.0;
+  float mass = 0.0f;
   std::vector<std::pair<token_id, float>> top;
-  if (q.target >= 0 || slice.top_logprobs >= 0) {
+  if (q.target >= 0 || slice.top_logprobs >= 0 || massed > 0) {
     log_total = raw.max + std::log(kernels_.exp_sum({q.logits, q.vocab, raw.max, 1.0f, nullptr}));
-    const auto count = static_cast<std::size_t>(std::max(0, slice.top_logprobs));
-    top = likeliest(q.logits, q.vocab, count, log_total);
+    top = likeliest(q.logits, q.vocab, std::max(listed, massed), log_total);
+    mass = probability_of(top, massed);
+    if (top.size() > listed) top.resize(listed);
   }
   if (q.target >= 0) {
-    out.score = scored_token{q.target, static_cast<float>(q.logits[q.target] - log_total), top};
+    out.score = scored(q.target, static_cast<float>(q.logits[q.target] - log_total));
+    out.score->top = top;
   }
   if (!q.sample) return out;
   const std::optional<token_id> token = choose(q, raw);
@@ -113,25 +135,72 @@ row_answer sampler::answer(const row_query& q) {
     out.bad_logits = true;
     return out;
   }
-  out.sampled = scored_token{*token, 0.0f, std::move(top)};
+  out.sampled = scored(*token, 0.0f);
+  out.sampled->mass = mass;
+  out.sampled->top = std::move(top);
   if (slice.top_logprobs >= 0) {
-    out.sampled->logprob = static_cast<float>(q.logits[*token] - log_total);
+    out.sampled->logprob = static_cast<float>(raw_logit(q, *token) - log_total);
   }
   return out;
 }
 
 std::optional<token_id> sampler::choose(const row_query& q, const logit_stats& raw) {
+  const sampling_params& p = q.slice->sampling;
   logit_stats top = raw;
-  if (!q.slice->suppressed.empty()) {
+  changed_.clear();
+  if (p.needs_history() || !p.logit_bias.empty() || !q.slice->suppressed.empty()) {
+    adjust(q);
     for (const token_id token : q.slice->suppressed) q.logits[token] = -infinity;
     top = kernels_.stats({q.logits, q.vocab});
-    if (!(top.max > -infinity)) return std::nullopt;
+    if (top.has_nan || !(top.max > -infinity)) return std::nullopt;
   }
-  const sampling_params& p = q.slice->sampling;
   if (!(p.temperature > 0.0f) || p.top_k == 1 || !(p.top_p > 0.0f)) {
     return static_cast<token_id>(top.best);
   }
   return draw(q, top);
+}
+
+void sampler::count_history(const sequence_slice& slice, std::uint32_t vocab) {
+  counts_.resize(vocab, 0);
+  seen_.clear();
+  for (std::size_t i = 0; i < slice.history.size(); ++i) {
+    const token_id token = slice.history[i];
+    std::uint32_t& count = counts_[static_cast<std::size_t>(token)];
+    if (count == 0) seen_.push_back(token);
+    count |= 1;
+    if (i >= slice.history_prompt) count += 2;
+  }
+}
+
+/// Touches the biased tokens and the distinct ones of the history, nothing else. Results stay
+/// finite, so that an extreme penalty is an extreme preference and never a NaN.
+void sampler::adjust(const row_query& q) {
+  constexpr float largest = std::numeric_limits<float>::max();
+  const sampling_params& p = q.slice->sampling;
+  for (const auto& [token, bias] : p.logit_bias) {
+    changed_.emplace_back(token, q.logits[token]);
+    q.logits[token] += bias;
+  }
+  if (!p.needs_history()) return;
+  count_history(*q.slice, q.vocab);
+  for (const token_id token : seen_) {
+    const std::uint32_t times = std::exchange(counts_[static_cast<std::size_t>(token)], 0) / 2;
+    float x = q.logits[token];
+    if (!(x > -infinity)) continue;
+    changed_.emplace_back(token, x);
+    x = x > 0.0f ? x / p.repetition_penalty : x * p.repetition_penalty;
+    x -= p.frequency_penalty * static_cast<float>(times);
+    if (times > 0) x -= p.presence_penalty;
+    q.logits[token] = std::clamp(x, -largest, largest);
+  }
+}
+
+/// A token's first entry in changed_ is the oldest value.
+float sampler::raw_logit(const row_query& q, token_id token) const {
+  for (const auto& [changed, raw] : changed_) {
+    if (changed == token) return raw;
+  }
+  return q.logits[token];
 }
 
 token_id sampler::draw(const row_query& q, const logit_stats& top) {

@@ -1,8 +1,12 @@
 // From one row of logits to a token and log-probabilities. Pure: the answer depends on the logits,
-// the slice's parameters and the position alone, never on the batch. Order: temperature, top-k,
-// top-p on what top-k left, min-p. Randomness is a counter: (seed, position) is the whole key.
+// the slice's parameters, its history and the position alone, never on the batch. Order, that of
+// vLLM's sampler (docs.vllm.ai, vllm.v1.sample.sampler): logit bias; penalties (repetition,
+// frequency, presence), in greedy sampling too; temperature; top-k; top-p on what top-k left;
+// min-p. Suppressed tokens stay suppressed whatever their bias. Reported probabilities are raw.
+// Randomness is a counter: (seed, position) is the whole key.
 #pragma once
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gpu/cpu/kernel_table.hpp"
@@ -11,7 +15,7 @@
 namespace troupe::gpu {
 
 struct row_query {
-  float* logits = nullptr;  ///< [vocab]; suppressed ones are overwritten with -inf
+  float* logits = nullptr;  ///< [vocab]; biased, penalised and suppressed ones are overwritten
   std::uint32_t vocab = 0;
   const sequence_slice* slice = nullptr;
   token_id target = -1;  ///< token to score, -1: none
@@ -33,12 +37,20 @@ class sampler {
 
  private:
   std::optional<token_id> choose(const row_query& query, const logit_stats& raw);
+  void count_history(const sequence_slice& slice, std::uint32_t vocab);
+  void adjust(const row_query& query);
+  float raw_logit(const row_query& query, token_id token) const;
   token_id draw(const row_query& query, const logit_stats& top);
   void keep_candidates(const row_query& query, double total);
 
   const kernel_table& kernels_;
   std::vector<float> weights_;  // exp((x - max) / temperature), [vocab]
   std::vector<token_id> candidates_;
+  // Twice the number of times a token was generated, plus one when it was seen at all, [vocab];
+  // all zero between rows.
+  std::vector<std::uint32_t> counts_;
+  std::vector<token_id> seen_;                       // the distinct tokens of the history
+  std::vector<std::pair<token_id, float>> changed_;  // this row's raw logits, where overwritten
 };
 
 /// In [0, 1), 53 bits.

@@ -30,6 +30,13 @@ TROUPE_INLINE vf load_f16(const std::uint16_t* p) {
   const __m128i* q = reinterpret_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
 }
+TROUPE_INLINE __m256 load_bf16_half(const std::uint16_t* p) {
+  const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+TROUPE_INLINE vf load_bf16(const std::uint16_t* p) {
+  return {load_bf16_half(p), load_bf16_half(p + 8)};
+}
 TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   __m128i* q = reinterpret_cast<__m128i*>(p);
   _mm_storeu_si128(q, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -142,11 +149,12 @@ struct code_block {
     return _mm256_cvtepi32_ps(_mm256_add_epi32(wide, _mm256_set1_epi32(offset)));
   }
   /// |w| as the unsigned operand and sign(w) * a as the other: 2 * 128 * 127 does not saturate 16
-  /// bits.
+  /// bits. Groups [Begin, End) of four columns.
+  template <int Begin, int End>
   inline __attribute__((always_inline)) __m256 half_u8(const std::int8_t* a, int half) const {
     __m256i sum = _mm256_setzero_si256();
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
+    for (int i = Begin; i < End; ++i) {
       const __m256i x = w[2 * i + half];
       const __m256i pairs =
           _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(four(a + 4 * i), x));
@@ -160,7 +168,14 @@ struct code_block {
   /// The offset belongs to unsigned codes and is not needed with signed ones: the integer is the
   /// same.
   inline __attribute__((always_inline)) vf dot_u8(const std::int8_t* a, std::int32_t) const {
-    return {half_u8(a, 0), half_u8(a, 1)};
+    return {half_u8<0, 8>(a, 0), half_u8<0, 8>(a, 1)};
+  }
+  /// dot_u8 of columns 0..15 and of columns 16..31; `a` is the block's in both.
+  inline __attribute__((always_inline)) vf dot_low(const std::int8_t* a, std::int32_t) const {
+    return {half_u8<0, 4>(a, 0), half_u8<0, 4>(a, 1)};
+  }
+  inline __attribute__((always_inline)) vf dot_high(const std::int8_t* a, std::int32_t) const {
+    return {half_u8<4, 8>(a, 0), half_u8<4, 8>(a, 1)};
   }
 };
 

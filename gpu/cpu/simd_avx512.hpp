@@ -26,6 +26,10 @@ TROUPE_INLINE void store(float* p, vf x) {
 TROUPE_INLINE vf load_f16(const std::uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
+TROUPE_INLINE vf load_bf16(const std::uint16_t* p) {
+  const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
 TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -104,11 +108,12 @@ struct code_block {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) w[i] = bytes(p + 64 * i);
   }
-  /// offset + sum of code * a, exact, for the 16 rows.
+  /// offset + sum of code * a over the columns of lines [Begin, End), exact, for the 16 rows.
+  template <int Begin, int End>
   inline __attribute__((always_inline)) vf dot(const std::int8_t* a, std::int32_t offset) const {
     __m512i sum = _mm512_set1_epi32(offset);
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
+    for (int i = Begin; i < End; ++i) {
       std::int32_t four;
       __builtin_memcpy(&four, a + 4 * i, 4);
       sum = _mm512_dpbusd_epi32(sum, w[i], _mm512_set1_epi32(four));
@@ -116,10 +121,19 @@ struct code_block {
     return _mm512_cvtepi32_ps(sum);
   }
   inline __attribute__((always_inline)) vf dot_u4(const std::int8_t* a, std::int32_t offset) const {
-    return dot(a, offset);
+    return dot<0, 8>(a, offset);
   }
   inline __attribute__((always_inline)) vf dot_u8(const std::int8_t* a, std::int32_t offset) const {
-    return dot(a, offset);
+    return dot<0, 8>(a, offset);
+  }
+  /// dot_u8 of columns 0..15 and of columns 16..31; `a` is the block's in both.
+  inline __attribute__((always_inline)) vf dot_low(const std::int8_t* a,
+                                                   std::int32_t offset) const {
+    return dot<0, 4>(a, offset);
+  }
+  inline __attribute__((always_inline)) vf dot_high(const std::int8_t* a,
+                                                    std::int32_t offset) const {
+    return dot<4, 8>(a, offset);
   }
 };
 

@@ -45,6 +45,9 @@ TROUPE_INLINE void store(float* p, vf x) {
 TROUPE_INLINE vf load_f16(const std::uint16_t* p) {
   return each_lane([=](int i) { return half_to_float(p[i]); });
 }
+TROUPE_INLINE vf load_bf16(const std::uint16_t* p) {
+  return each_lane([=](int i) { return bf16_to_float(p[i]); });
+}
 TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_half(x.q[i / 4][i % 4]);
 }
@@ -132,10 +135,10 @@ struct code_block {
   inline void load_u8(const std::uint8_t* p) {
     for (int i = 0; i < 512; ++i) w[i / 64 * 4 + i % 4][i / 4 % 16] = p[i];
   }
-  inline vf dot(const std::int8_t* a, std::int32_t offset) const {
+  inline vf dot(const std::int8_t* a, std::int32_t offset, int begin = 0, int end = 32) const {
     std::int32_t sum[16];
     for (int r = 0; r < 16; ++r) sum[r] = offset;
-    for (int c = 0; c < 32; ++c) {
+    for (int c = begin; c < end; ++c) {
       const std::int32_t x = a[c];
       for (int r = 0; r < 16; ++r) sum[r] += w[c][r] * x;
     }
@@ -143,6 +146,13 @@ struct code_block {
   }
   inline vf dot_u4(const std::int8_t* a, std::int32_t offset) const { return dot(a, offset); }
   inline vf dot_u8(const std::int8_t* a, std::int32_t offset) const { return dot(a, offset); }
+  /// dot_u8 of columns 0..15 and of columns 16..31; `a` is the block's in both.
+  inline vf dot_low(const std::int8_t* a, std::int32_t offset) const {
+    return dot(a, offset, 0, 16);
+  }
+  inline vf dot_high(const std::int8_t* a, std::int32_t offset) const {
+    return dot(a, offset, 16, 32);
+  }
 };
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS

@@ -18,6 +18,7 @@ class slice_checker {
       check_tokens();
       check_blocks();
       check_wishes();
+      check_sampling();
     }
   }
 
@@ -81,6 +82,27 @@ class slice_checker {
     }
     for (std::size_t i = 0; i < s.score_targets.size(); ++i) {
       check_token("score_targets", i, s.score_targets[i], -1);
+    }
+  }
+
+  /// The sampler indexes rows with these tokens.
+  void check_sampling() const {
+    const sequence_slice& s = slice();
+    if (s.mass_top_k > 20) {
+      refuse("mass_top_k is " + std::to_string(s.mass_top_k) + ", allowed are 0 to 20");
+    }
+    for (std::size_t i = 0; i < s.sampling.logit_bias.size(); ++i) {
+      check_token("logit_bias", i, s.sampling.logit_bias[i].first, 0);
+    }
+    for (std::size_t i = 0; i < s.history.size(); ++i) check_token("history", i, s.history[i], 0);
+    if (s.history_prompt > s.history.size()) {
+      refuse("history_prompt is " + std::to_string(s.history_prompt) + ", history has " +
+             std::to_string(s.history.size()) + " entries");
+    }
+    const std::size_t before = s.start + s.tokens.size();
+    if (s.sample && s.sampling.needs_history() && s.history.size() != before) {
+      refuse("history has " + std::to_string(s.history.size()) +
+             " entries, before the sampled token are " + std::to_string(before));
     }
   }
 

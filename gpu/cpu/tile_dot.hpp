@@ -7,41 +7,56 @@
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
+/// The 16 numbers number `index` of a block's scales.
+template <weight_kind Kind>
+TROUPE_INLINE vf load_scales(const std::byte* scales, std::size_t index) {
+  if constexpr (scales_of(Kind).wide) {
+    return load(reinterpret_cast<const float*>(scales) + index * panel_rows);
+  } else {
+    return load_f16(reinterpret_cast<const std::uint16_t*>(scales) + index * panel_rows);
+  }
+}
+
 template <weight_kind Kind, int Rows>
 TROUPE_INLINE void dot_quantized(const packed_matrix& m, const std::byte* panel,
                                  const activation& in, std::uint32_t tile, vf* acc) {
-  constexpr bool has_min = Kind == weight_kind::q4_1;
-  constexpr std::int32_t zero_point = Kind == weight_kind::q8_0 ? 128 : 8;
-  constexpr std::size_t block_bytes = Kind == weight_kind::q8_0 ? 512 : 256;
-  const std::uint16_t* d = reinterpret_cast<const std::uint16_t*>(panel);
+  constexpr panel_scales form = scales_of(Kind);
+  constexpr std::int32_t zero_point = !form.four_bit ? 128 : form.minimum ? 0 : 8;
+  const std::byte* scales = panel;
   const std::uint8_t* codes = reinterpret_cast<const std::uint8_t*>(panel + m.codes_offset);
   const std::int8_t* a = in.codes + std::size_t{tile} * in.blocks * tile_rows * block_cols;
   const tile_scales* s = in.scales + std::size_t{tile} * in.blocks;
   for (std::uint32_t b = 0; b < m.blocks; ++b) {
     if constexpr (Rows <=
                   2) {  // bound by memory: ask for the codes some blocks ahead, over panel ends too
-      for (std::size_t line = 0; line < block_bytes; line += 64) {
-        __builtin_prefetch(codes + 6 * block_bytes + line);
+      for (std::size_t line = 0; line < form.code_bytes(); line += 64) {
+        __builtin_prefetch(codes + 6 * form.code_bytes() + line);
       }
     }
     code_block w;
-    if constexpr (Kind == weight_kind::q8_0) {
-      w.load_u8(codes);
-    } else {
+    if constexpr (form.four_bit) {
       w.load_u4(codes);
+    } else {
+      w.load_u8(codes);
     }
-    const vf scale = load_f16(d);
-    const vf minimum = has_min ? load_f16(d + 16) : zero();
+    const vf scale = load_scales<Kind>(scales, 0);
+    const vf second = form.minimum || form.halves ? load_scales<Kind>(scales, 1) : zero();
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
-      const std::int32_t offset = has_min ? 0 : -zero_point * s->code_sum[r];
-      const vf dot =
-          Kind == weight_kind::q8_0 ? w.dot_u8(a + r * 32, offset) : w.dot_u4(a + r * 32, offset);
-      acc[r] = fma(dot, mul(scale, set1(s->scale[r])), acc[r]);
-      if constexpr (has_min) acc[r] = fma(minimum, set1(s->sum[r]), acc[r]);
+      const vf scale_a = set1(s->scale[r]);
+      if constexpr (form.halves) {
+        const std::int32_t low = s->low_sum[r], high = s->code_sum[r] - low;
+        acc[r] = fma(w.dot_low(a + r * 32, -zero_point * low), mul(scale, scale_a), acc[r]);
+        acc[r] = fma(w.dot_high(a + r * 32, -zero_point * high), mul(second, scale_a), acc[r]);
+      } else {
+        const std::int32_t offset = -zero_point * s->code_sum[r];
+        const vf dot = form.four_bit ? w.dot_u4(a + r * 32, offset) : w.dot_u8(a + r * 32, offset);
+        acc[r] = fma(dot, mul(scale, scale_a), acc[r]);
+        if constexpr (form.minimum) acc[r] = fma(second, set1(s->sum[r]), acc[r]);
+      }
     }
-    codes += block_bytes;
-    d += has_min ? 32 : 16;
+    codes += form.code_bytes();
+    scales += form.scale_bytes();
     a += tile_rows * block_cols;
     ++s;
   }
@@ -56,8 +71,10 @@ TROUPE_INLINE void dot_float(const packed_matrix& m, const std::byte* panel, con
     vf w;
     if constexpr (Kind == weight_kind::f32) {
       w = load(reinterpret_cast<const float*>(panel) + c * panel_rows);
-    } else {
+    } else if constexpr (Kind == weight_kind::f16) {
       w = load_f16(reinterpret_cast<const std::uint16_t*>(panel) + c * panel_rows);
+    } else {
+      w = load_bf16(reinterpret_cast<const std::uint16_t*>(panel) + c * panel_rows);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) acc[r] = fma(w, set1(a[r * in.stride + c]), acc[r]);

@@ -9,22 +9,6 @@ namespace troupe::gpu {
 
 namespace {
 
-weight_kind kind_of(tensor_type type) {
-  switch (type) {
-    case tensor_type::f32:
-      return weight_kind::f32;
-    case tensor_type::f16:
-      return weight_kind::f16;
-    case tensor_type::q4_0:
-      return weight_kind::q4_0;
-    case tensor_type::q4_1:
-      return weight_kind::q4_1;
-    case tensor_type::q8_0:
-      break;
-  }
-  return weight_kind::q8_0;
-}
-
 const gguf_tensor& tensor_of(const gguf_file& file, const std::string& name) {
   const gguf_tensor* tensor = file.find_tensor(name);
   if (!tensor) file.fail("tensor " + name + ": missing");
@@ -52,7 +36,7 @@ std::size_t padded_floats(const gguf_tensor& t) {
 }
 
 void read_vector(const gguf_tensor& t, float* out) {
-  embedding_row({kind_of(t.type), t.data.data(), static_cast<std::uint32_t>(t.shape[0]), 0, out});
+  embedding_row({t.type, t.data.data(), static_cast<std::uint32_t>(t.shape[0]), 0, out});
 }
 
 }  // namespace
@@ -79,12 +63,12 @@ model_weights::model_weights(const gguf_file& file, const model_config& config, 
   matrices.push_back(
       {&head_, config.tied_embeddings ? &embedding : &tensor_of(file, "output.weight")});
   vectors.push_back({&output_norm_, &tensor_of(file, "output_norm.weight")});
-  embedding_ = {kind_of(embedding.type), embedding.data.data(), config.width, 0, nullptr};
+  embedding_ = {embedding.type, embedding.data.data(), config.width, 0, nullptr};
 
   std::size_t bytes = 0;
   for (const pending_vector& v : vectors) bytes += padded_floats(*v.tensor) * 4;
   for (const pending_matrix& m : matrices) {
-    *m.matrix = packed_shape(kind_of(m.tensor->type), static_cast<std::uint32_t>(m.tensor->rows()),
+    *m.matrix = packed_shape(m.tensor->type, static_cast<std::uint32_t>(m.tensor->rows()),
                              static_cast<std::uint32_t>(m.tensor->shape[0]));
     bytes += (packed_bytes(*m.matrix) + 63) / 64 * 64;
   }
@@ -106,7 +90,8 @@ model_weights::model_weights(const gguf_file& file, const model_config& config, 
   }
   pool.run(static_cast<std::uint32_t>(chunks.size()), [&](std::uint32_t i) {
     const chunk& c = chunks[i];
-    pack_panels(*c.source.matrix, c.source.tensor->data.data(), c.begin, c.end, c.to);
+    pack_panels(*c.source.matrix, c.source.tensor->type, c.source.tensor->data.data(), c.begin,
+                c.end, c.to);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/cpu/memory_region.hpp"
 #include "gpu/cpu/worker_pool.hpp"
 #include "gpu/kernels/embedding.hpp"
+#include "gpu/kernels/tile.hpp"
 #include "gpu/model/gguf.hpp"
 #include "gpu/model/model_config.hpp"
 

@@ -2,13 +2,16 @@
 // looked up. `row` < rows; writes `cols` floats. No instruction-set variants: it is a few hundred
 // elements per token.
 #pragma once
-#include "gpu/kernels/tile.hpp"
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/model/gguf_types.hpp"
 
 namespace troupe::gpu {
 
 struct embedding_params {
-  weight_kind kind = weight_kind::f32;
-  const std::byte* rows = nullptr;  ///< the tensor as the file holds it
+  tensor_type type = tensor_type::f32;  ///< a loadable one; cols is a multiple of its block
+  const std::byte* rows = nullptr;      ///< the tensor as the file holds it
   std::uint32_t cols = 0;
   std::uint64_t row = 0;
   float* out = nullptr;
@@ -16,6 +19,6 @@ struct embedding_params {
 
 void embedding_row(const embedding_params&);
 /// Bytes of one row in the file.
-std::size_t file_row_bytes(weight_kind kind, std::uint32_t cols);
+std::size_t file_row_bytes(tensor_type type, std::uint32_t cols);
 
 }  // namespace troupe::gpu

@@ -1,9 +1,10 @@
 // out[r][o] = sum_c W[o][c] * in[r][c] (+ add[r][o]), for a range of rows and of weight panels.
 // Every output element is summed in column order, 32 columns at a time, by the same operations
-// whatever the row tile: acc = fma(float(integer dot), d_w * d_a, acc), then for q4_1 acc =
-// fma(m_w, sum_a, acc). Reads panel_bytes per panel and row tile (from cache), 36 bytes per row and
-// block; writes 64 bytes per row and panel. `out` is [row][out_stride], out_stride >= panels * 16;
-// `add` may be `out`. `in` must hold what the kind needs.
+// whatever the row tile: acc = fma(float(integer dot), d_w * d_a, acc), then for a kind with a
+// minimum acc = fma(m_w, sum_a, acc); q6_k does the first for columns 0..15, then for 16..31. Reads
+// panel_bytes per panel and row tile (from cache), 36 bytes per row and block; writes 64 bytes per
+// row and panel. `out` is [row][out_stride], out_stride >= panels * 16; `add` may be `out`. `in`
+// must hold what the kind needs.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 

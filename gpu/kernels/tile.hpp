@@ -3,9 +3,8 @@
 // here, never allocates.
 //
 //   weight panel: 16 output rows x all columns        activation tile: 8 rows x all columns
-//     scales  [block][f16 d x16 | f16 m x16]            codes  [block][row 0..7][32 x int8]
-//     codes   [block][group][row 0..15][4 columns]      scales [block]{scale, sum, code_sum}[row
-//     0..7]
+//     scales  [block][what panel_scales says, x16]      codes  [block][row 0..7][32 x int8]
+//     codes   [block][group][row 0..15][4 columns]      scales [block] tile_scales
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +15,59 @@ inline constexpr std::uint32_t panel_rows = 16;  ///< output rows of one weight 
 inline constexpr std::uint32_t block_cols = 32;  ///< columns that share a scale
 inline constexpr std::uint32_t tile_rows = 8;    ///< activation rows computed together
 
-enum class weight_kind : std::uint8_t { f32, f16, q4_0, q4_1, q8_0 };
+/// The form of a panel. Several of a file's tensor types share one (gpu/cpu/pack_weights.hpp).
+/// weight = scale * code (+ minimum).
+enum class weight_kind : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  q4_0,  ///< codes 4 bits, 8 below zero
+  q4_1,  ///< codes 4 bits, and a minimum
+  q8_0,  ///< codes 8 bits, signed
+  q4_k,  ///< codes 4 bits, and a minimum; 32-bit scales
+  q5_k,  ///< codes 8 bits, signed, and a minimum; 32-bit scales
+  q6_k   ///< codes 8 bits, signed, a 32-bit scale for 16 columns
+};
+
+/// What stands before the codes for each block of 32 columns, and how wide the codes are.
+struct panel_scales {
+  bool quantized = false;
+  bool four_bit = false;  ///< codes of 4 bits; else 8 bits, stored with 128 added
+  bool wide = false;      ///< f32 scales and minima; else f16
+  bool minimum = false;   ///< scale x16, minimum x16
+  bool halves = false;    ///< scale of columns 0..15 x16, of columns 16..31 x16
+  constexpr std::size_t scale_bytes() const {
+    return panel_rows * (wide ? 4u : 2u) * (minimum || halves ? 2u : 1u);
+  }
+  constexpr std::size_t code_bytes() const {
+    return std::size_t{panel_rows} * block_cols / (four_bit ? 2u : 1u);
+  }
+};
+
+constexpr panel_scales scales_of(weight_kind kind) {
+  switch (kind) {
+    case weight_kind::f32:
+    case weight_kind::f16:
+    case weight_kind::bf16:
+      break;
+    case weight_kind::q4_0:
+      return {true, true, false, false, false};
+    case weight_kind::q4_1:
+      return {true, true, false, true, false};
+    case weight_kind::q8_0:
+      return {true, false, false, false, false};
+    case weight_kind::q4_k:
+      return {true, true, true, true, false};
+    case weight_kind::q5_k:
+      return {true, false, true, true, false};
+    case weight_kind::q6_k:
+      return {true, false, true, false, true};
+  }
+  return {};
+}
 
 constexpr bool is_quantized(weight_kind kind) {
-  return kind == weight_kind::q4_0 || kind == weight_kind::q4_1 || kind == weight_kind::q8_0;
+  return scales_of(kind).quantized;
 }
 
 /// A matrix [rows][cols] repacked into panels; rows and cols are padded with zero weights.
@@ -34,11 +82,13 @@ struct packed_matrix {
   const std::byte* data = nullptr;
 };
 
-/// Scales of one block of 32 columns for the 8 rows of a tile: value = scale * code.
+/// Scales of one block of 32 columns for the 8 rows of a tile: value = scale * code. Sums of 32
+/// codes are at most 32 * 127, so 16 bits hold them.
 struct tile_scales {
   float scale[tile_rows];
   float sum[tile_rows];              ///< scale * code_sum
-  std::int32_t code_sum[tile_rows];  ///< sum of the 32 codes
+  std::int16_t code_sum[tile_rows];  ///< sum of the 32 codes
+  std::int16_t low_sum[tile_rows];   ///< sum of the first 16
 };
 
 /// Rows of activations, as 32-bit floats, as 8-bit tiles, or both (a null pointer means: not

@@ -28,7 +28,7 @@ jinja::value message_list(jinja::guard& g, const std::vector<chat_turn>& message
   const auto role = key("role"), content = key("content");
   std::vector<jinja::value> out;
   for (const auto& turn : messages) {
-    std::vector<std::pair<jinja::text_ref, jinja::value>> entries;
+    std::vector<std::pair<jinja::value, jinja::value>> entries;
     entries.emplace_back(role,
                          jinja::make_text(g, jinja::text(turn.role, is_known_role(turn.role))));
     entries.emplace_back(content, jinja::make_text(g, jinja::text(turn.content, false)));
@@ -64,9 +64,11 @@ chat_template chat_template::compile(std::string_view source, std::string bos, s
 }
 
 std::vector<template_span> chat_template::render(const std::vector<chat_turn>& messages,
-                                                 bool add_generation_prompt) const {
+                                                 bool add_generation_prompt,
+                                                 std::chrono::system_clock::time_point now) const {
   jinja::guard g(impl_->source);
-  jinja::evaluator::scope globals;
+  g.now = std::chrono::system_clock::to_time_t(now);
+  jinja::evaluator::names globals;
   globals.emplace_back("messages", message_list(g, messages));
   globals.emplace_back("add_generation_prompt", add_generation_prompt);
   globals.emplace_back("bos_token", jinja::trusted_text(g, impl_->bos));

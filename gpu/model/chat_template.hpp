@@ -3,6 +3,7 @@
 // or not (what users wrote); filters and concatenation keep the distinction. Bounded in output,
 // steps and nesting.
 #pragma once
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -35,9 +36,10 @@ class chat_template {
   ~chat_template();
 
   /// Throws template_error (raise_exception in the template, unknown name or filter, a limit).
-  /// Neighbouring spans of the same trust are merged.
-  std::vector<template_span> render(const std::vector<chat_turn>& messages,
-                                    bool add_generation_prompt) const;
+  /// Neighbouring spans of the same trust are merged. `now` is what strftime_now shows, in UTC.
+  std::vector<template_span> render(
+      const std::vector<chat_turn>& messages, bool add_generation_prompt,
+      std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
 
  private:
   chat_template();

@@ -26,30 +26,9 @@ constexpr std::uint64_t header_bytes = 24;
 constexpr std::uint64_t least_entry_bytes = 8 + 1 + 4 + 1;
 constexpr std::uint64_t least_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;
 
-// Names of ggml's tensor types, to say what a file holds that cannot be loaded. Empty: a retired
-// number.
-constexpr const char* type_names[] = {
-    "F32",     "F16",    "Q4_0",    "Q4_1",  "",       "",      "Q5_0",  "Q5_1",
-    "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
-    "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
-    "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",  "",
-    "",        "",       "TQ1_0",   "TQ2_0", "",       "",      "",      "MXFP4"};
-
-bool loadable(std::uint32_t type) {
-  switch (static_cast<tensor_type>(type)) {
-    case tensor_type::f32:
-    case tensor_type::f16:
-    case tensor_type::q4_0:
-    case tensor_type::q4_1:
-    case tensor_type::q8_0:
-      return true;
-  }
-  return false;
-}
-
-std::string type_text(std::uint32_t type) {
-  const bool known = type < std::size(type_names) && *type_names[type] != '\0';
-  return std::string(known ? type_names[type] : "unknown") + " (type " + std::to_string(type) + ")";
+std::string type_text(tensor_type type) {
+  return std::string(name_of(type)) + " (type " + std::to_string(static_cast<std::uint32_t>(type)) +
+         ")";
 }
 
 /// Closes the descriptor; the mapping outlives it.
@@ -126,10 +105,12 @@ struct placement {
   std::uint64_t bytes = 0;
 };
 
-/// The size of a tensor's data from its type and shape, with every product checked.
+/// The size of a tensor's data from its type and shape, with every product checked. 0 for a type
+/// whose size is not known.
 std::uint64_t tensor_bytes(const gguf_file& file, const gguf_tensor& tensor) {
   const auto what = "tensor " + shown(tensor.name) + ": ";
   const auto per_block = block_elements(tensor.type);
+  if (per_block == 0) return 0;
   if (tensor.shape[0] % per_block != 0) {
     file.fail(what + "shape[0] is " + std::to_string(tensor.shape[0]) + ", not a multiple of the " +
               std::to_string(per_block) + " elements of a " + name_of(tensor.type) + " block");
@@ -144,7 +125,7 @@ std::uint64_t tensor_bytes(const gguf_file& file, const gguf_tensor& tensor) {
   return bytes;
 }
 
-gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t index,
+gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t index, bool any_type,
                         placement& place) {
   gguf_tensor tensor;
   tensor.name =
@@ -162,12 +143,10 @@ gguf_tensor read_tensor(const gguf_file& file, gguf_reader& in, std::uint64_t in
     }
     tensor.shape.push_back(dimension);
   }
-  const auto type = in.u32(what + "type");
-  if (!loadable(type)) {
-    file.fail(what + "type is " + type_text(type) +
-              ", supported are F32, F16, Q4_0, Q4_1 and Q8_0");
+  tensor.type = static_cast<tensor_type>(in.u32(what + "type"));
+  if (!any_type && !loadable(tensor.type)) {
+    file.fail(what + "type is " + type_text(tensor.type) + ", supported are " + loadable_names());
   }
-  tensor.type = static_cast<tensor_type>(type);
   place.offset = in.u64(what + "offset");
   place.bytes = tensor_bytes(file, tensor);
   return tensor;
@@ -219,30 +198,6 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
 
 }  // namespace
 
-const char* name_of(tensor_type type) {
-  return type_names[static_cast<std::uint32_t>(type)];
-}
-
-std::uint32_t block_elements(tensor_type type) {
-  return type == tensor_type::f32 || type == tensor_type::f16 ? 1 : 32;
-}
-
-std::uint32_t block_bytes(tensor_type type) {
-  switch (type) {
-    case tensor_type::f32:
-      return 4;
-    case tensor_type::f16:
-      return 2;
-    case tensor_type::q4_0:
-      return 18;  // one f16 scale, 32 nibbles
-    case tensor_type::q4_1:
-      return 20;  // f16 scale and minimum, 32 nibbles
-    case tensor_type::q8_0:
-      return 34;  // one f16 scale, 32 bytes
-  }
-  return 0;
-}
-
 std::uint64_t gguf_tensor::rows() const {
   std::uint64_t out = 1;
   for (std::size_t i = 1; i < shape.size(); ++i) out *= shape[i];
@@ -250,30 +205,42 @@ std::uint64_t gguf_tensor::rows() const {
 }
 
 gguf_file gguf_file::open(const std::string& path) {
+  return read(path, false);
+}
+
+gguf_file gguf_file::open_any(const std::string& path) {
+  return read(path, true);
+}
+
+void gguf_file::map_file() {
+  const descriptor opened(path_);
+  if (opened.get() < 0) fail("cannot open: " + system_text(errno));
+  struct stat status {};
+  if (::fstat(opened.get(), &status) != 0) fail("cannot stat: " + system_text(errno));
+  if (S_ISDIR(status.st_mode)) fail("is a directory, expected a GGUF file");
+  if (!S_ISREG(status.st_mode)) fail("is not a regular file, expected a GGUF file");
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  if (size_ < header_bytes) {
+    fail("header: truncated: expected at least " + std::to_string(header_bytes) +
+         " bytes, the file has " + std::to_string(size_));
+  }
+  void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, opened.get(), 0);
+  if (map == MAP_FAILED) {
+    fail("cannot map " + std::to_string(size_) + " bytes: " + system_text(errno));
+  }
+  map_ = map;
+}
+
+gguf_file gguf_file::read(const std::string& path, bool any_type) {
   gguf_file file;
   file.path_ = path;
-  {
-    const descriptor opened(path);
-    if (opened.get() < 0) file.fail("cannot open: " + system_text(errno));
-    struct stat status {};
-    if (::fstat(opened.get(), &status) != 0) file.fail("cannot stat: " + system_text(errno));
-    if (S_ISDIR(status.st_mode)) file.fail("is a directory, expected a GGUF file");
-    if (!S_ISREG(status.st_mode)) file.fail("is not a regular file, expected a GGUF file");
-    file.size_ = static_cast<std::uint64_t>(status.st_size);
-    if (file.size_ < header_bytes) {
-      file.fail("header: truncated: expected at least " + std::to_string(header_bytes) +
-                " bytes, the file has " + std::to_string(file.size_));
-    }
-    void* map = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, opened.get(), 0);
-    if (map == MAP_FAILED)
-      file.fail("cannot map " + std::to_string(file.size_) + " bytes: " + system_text(errno));
-    file.map_ = map;
-  }
+  file.map_file();
   const auto* start = static_cast<const std::byte*>(file.map_);
   gguf_reader in(file, {start, file.size_});
   check_magic(file, static_cast<const unsigned char*>(file.map_));
   in.u32("magic");
-  check_version(file, in.u32("version"));
+  file.version_ = in.u32("version");
+  check_version(file, file.version_);
   const auto tensor_count = in.u64("n_tensors");
   const auto entry_count = in.u64("n_kv");
   check_counts(file, tensor_count, entry_count);
@@ -292,7 +259,7 @@ gguf_file gguf_file::open(const std::string& path) {
   }
   std::vector<placement> places(tensor_count);
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
-    auto tensor = read_tensor(file, in, i, places[i]);
+    auto tensor = read_tensor(file, in, i, any_type, places[i]);
     if (!file.tensor_index_.emplace(tensor.name, i).second) {
       file.fail("tensor " + shown(tensor.name) + ": appears twice");
     }
@@ -310,6 +277,7 @@ gguf_file::gguf_file(gguf_file&& other) noexcept
     : path_(std::move(other.path_)),
       map_(std::exchange(other.map_, nullptr)),
       size_(std::exchange(other.size_, 0)),
+      version_(other.version_),
       values_(std::move(other.values_)),
       tensors_(std::move(other.tensors_)),
       tensor_index_(std::move(other.tensor_index_)) {}
@@ -318,6 +286,7 @@ gguf_file& gguf_file::operator=(gguf_file&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(map_, other.map_);
   std::swap(size_, other.size_);
+  std::swap(version_, other.version_);
   std::swap(values_, other.values_);
   std::swap(tensors_, other.tensors_);
   std::swap(tensor_index_, other.tensor_index_);

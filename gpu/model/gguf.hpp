@@ -13,23 +13,17 @@
 #include <variant>
 #include <vector>
 
+#include "gpu/model/gguf_types.hpp"
 #include "gpu/model/model_error.hpp"
 
 namespace troupe::gpu {
 
-/// ggml's numbering. Only the listed ones can be loaded.
-enum class tensor_type : std::uint32_t { f32 = 0, f16 = 1, q4_0 = 2, q4_1 = 3, q8_0 = 8 };
-
-const char* name_of(tensor_type);
-/// Elements per block (1 for f32, f16; 32 for the others) and bytes per block.
-std::uint32_t block_elements(tensor_type);
-std::uint32_t block_bytes(tensor_type);
-
 struct gguf_tensor {
   std::string name;
-  tensor_type type{};
+  tensor_type type{};                ///< its number as the file has it, known or not
   std::vector<std::uint64_t> shape;  ///< ggml order: shape[0] is the contiguous (input) dimension
-  std::span<const std::byte> data;   ///< exactly the tensor's bytes, inside the mapping
+  std::span<const std::byte> data;   ///< the tensor's bytes inside the mapping; empty when
+                                     ///< the type is unknown
   std::uint64_t rows() const;        ///< product of shape[1..]
 };
 
@@ -39,17 +33,26 @@ using gguf_value =
     std::variant<std::int64_t, std::uint64_t, double, bool, std::string, std::vector<std::string>,
                  std::vector<std::int64_t>, std::vector<double>>;
 
+/// "int", "uint", "float", "bool", "string", "strings", "ints" or "floats".
+const char* kind_of(const gguf_value&);
+
 class gguf_file {
  public:
   /// Maps and checks `path`. Throws model_error; never reads outside the file, never allocates more
   /// than a small multiple of the file's size.
   static gguf_file open(const std::string& path);
+  /// The same for a file that is only to be described: every check of the structure, but a tensor
+  /// of a type that cannot be loaded stands in tensors() like the others.
+  static gguf_file open_any(const std::string& path);
   gguf_file(gguf_file&&) noexcept;
   gguf_file& operator=(gguf_file&&) noexcept;
   ~gguf_file();
 
   const std::string& path() const { return path_; }
   std::uint64_t size_bytes() const { return size_; }
+  std::uint32_t version() const { return version_; }  ///< of the format: 2 or 3
+  /// All metadata, in the keys' order.
+  const std::map<std::string, gguf_value, std::less<>>& values() const { return values_; }
 
   /// Typed look-ups. The first form throws model_error naming file, key, and found/expected type
   /// when the key is absent or of another type; find_* answers nothing when absent and still throws
@@ -73,9 +76,12 @@ class gguf_file {
 
  private:
   gguf_file() = default;
+  static gguf_file read(const std::string& path, bool any_type);
+  void map_file();
   std::string path_;
   void* map_ = nullptr;
   std::uint64_t size_ = 0;
+  std::uint32_t version_ = 0;
   std::map<std::string, gguf_value, std::less<>> values_;
   std::vector<gguf_tensor> tensors_;
   std::map<std::string, std::size_t, std::less<>> tensor_index_;

@@ -5,6 +5,17 @@
 namespace troupe::gpu {
 namespace {
 
+struct kind_word {
+  const char* operator()(std::int64_t) const { return "int"; }
+  const char* operator()(std::uint64_t) const { return "uint"; }
+  const char* operator()(double) const { return "float"; }
+  const char* operator()(bool) const { return "bool"; }
+  const char* operator()(const std::string&) const { return "string"; }
+  const char* operator()(const std::vector<std::string>&) const { return "strings"; }
+  const char* operator()(const std::vector<std::int64_t>&) const { return "ints"; }
+  const char* operator()(const std::vector<double>&) const { return "floats"; }
+};
+
 struct kind_text {
   const char* operator()(std::int64_t) const { return "a signed integer"; }
   const char* operator()(std::uint64_t) const { return "an unsigned integer"; }
@@ -36,6 +47,10 @@ const T* find_typed(const gguf_file& file, const value_map& values, std::string_
 }
 
 }  // namespace
+
+const char* kind_of(const gguf_value& value) {
+  return std::visit(kind_word{}, value);
+}
 
 std::optional<std::uint64_t> gguf_file::find_uint(std::string_view key) const {
   const auto found = values_.find(key);

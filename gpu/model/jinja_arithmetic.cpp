@@ -67,6 +67,11 @@ value reals(guard& g, const std::string& op, double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+void check_addable(guard& g, const list& l) {
+  if (l.kind != list_kind::list && l.kind != list_kind::tuple)
+    g.fail("a range, generator or dict view cannot be added or repeated; use | list");
+}
+
 value repeated(guard& g, const value& what, std::int64_t count) {
   if (count < 0) count = 0;
   if (const auto* t = std::get_if<text_ref>(&what)) {
@@ -75,9 +80,11 @@ value repeated(guard& g, const value& what, std::int64_t count) {
       g.fail("a string of more than " + std::to_string(guard::output_bytes_max) + " bytes");
     }
     text out;
+    out.markup = (*t)->markup;
     for (std::int64_t i = 0; size != 0 && i < count; ++i) out.append(**t);
     return make_text(g, std::move(out));
   }
+  check_addable(g, *std::get<list_ref>(what));
   const auto& items = std::get<list_ref>(what)->items;
   std::vector<value> out;
   for (std::int64_t i = 0; !items.empty() && i < count; ++i) {
@@ -86,7 +93,7 @@ value repeated(guard& g, const value& what, std::int64_t count) {
       out.push_back(v);
     }
   }
-  return make_list(g, std::move(out));
+  return make_list(g, std::move(out), std::get<list_ref>(what)->kind);
 }
 
 }  // namespace
@@ -101,14 +108,18 @@ value arithmetic(guard& g, const std::string& op, const value& left, const value
   const auto* x = std::get_if<list_ref>(&left);
   const auto* y = std::get_if<list_ref>(&right);
   if (op == "+" && a != nullptr && b != nullptr) {
-    text out = **a;
-    out.append(**b);
+    const bool markup = (*a)->markup || (*b)->markup;
+    text out = markup ? escaped(g, **a) : **a;
+    out.append(markup ? escaped(g, **b) : **b);
     return make_text(g, std::move(out));
   }
+  if (op == "%" && a != nullptr) return make_text(g, percent_formatted(g, **a, right));
   if (op == "+" && x != nullptr && y != nullptr) {
+    check_addable(g, **x);
+    if ((*x)->kind != (*y)->kind) g.fail("cannot add a list and another sequence; use | list");
     auto items = (*x)->items;
     items.insert(items.end(), (*y)->items.begin(), (*y)->items.end());
-    return make_list(g, std::move(items), (*x)->tuple);
+    return make_list(g, std::move(items), (*x)->kind);
   }
   if (op == "*" && (a != nullptr || x != nullptr) && is_integer(right))
     return repeated(g, left, integer(g, right, "count"));

@@ -238,6 +238,8 @@ expr_ref expr_parser::primary() {
   } else {
     out->kind = expr_kind::name;
     out->name = name.body;
+    if (out->name == "caller" || out->name == "varargs" || out->name == "kwargs")
+      implied_names.insert(out->name);
   }
   return out;
 }
@@ -292,14 +294,20 @@ void expr_parser::arguments(expr& call) {
       expect_symbol(",");
       if (at_symbol(")")) break;
     }
-    if (look().kind == token_kind::name && look(1).kind == token_kind::symbol &&
-        look(1).body == "=") {
+    const bool named = look().kind == token_kind::name && look(1).kind == token_kind::symbol &&
+                       look(1).body == "=";
+    if (named || at_symbol("**")) {
       auto name = std::string(take().body);
-      take();
+      if (named) take();
       auto given = expression();
       call.depth = std::max(call.depth, given->depth + 1);
       g_.check_depth(call.depth);
       call.named.emplace_back(std::move(name), std::move(given));
+    } else if (at_symbol("*")) {
+      auto all = make(expr_kind::unary, look().at);
+      all->name = take().body;
+      adopt(*all, expression());
+      adopt(call, std::move(all));
     } else {
       if (!call.named.empty()) fail_unexpected("a named argument");
       adopt(call, expression());
@@ -308,14 +316,28 @@ void expr_parser::arguments(expr& call) {
   take();
 }
 
+expr_ref expr_parser::named_filter(expr_ref subject, std::uint32_t at) {
+  auto out = make(expr_kind::filter, at);
+  out->name = expect_identifier("a filter's name");
+  adopt(*out, std::move(subject));
+  if (at_symbol("(")) arguments(*out);
+  return out;
+}
+
+expr_ref expr_parser::filters_of_captured() {
+  auto out = make(expr_kind::captured, look().at);
+  take_symbol("|");
+  do {
+    out = named_filter(std::move(out), look().at);
+  } while (take_symbol("|"));
+  return out;
+}
+
 expr_ref expr_parser::filters(expr_ref subject) {
   for (;;) {
     if (at_symbol("|")) {
-      auto out = make(expr_kind::filter, take().at);
-      out->name = expect_identifier("a filter's name");
-      adopt(*out, std::move(subject));
-      if (at_symbol("(")) arguments(*out);
-      subject = std::move(out);
+      const auto at = take().at;
+      subject = named_filter(std::move(subject), at);
     } else if (at_name("is")) {
       subject = test(std::move(subject));
     } else if (at_symbol("(")) {

@@ -1,5 +1,7 @@
 // Expressions out of tokens, by Jinja's precedences. The statement parser drives it.
 #pragma once
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +33,10 @@ class expr_parser {
   expr_ref expression_or_tuple();
   /// What can be assigned to.
   expr_ref target();
+  /// `name | name(...)` after a filter block's or set block's head; the first | may be left out.
+  expr_ref filters_of_captured();
+  /// Which of caller, varargs and kwargs were read since this was emptied.
+  std::set<std::string, std::less<>> implied_names;
 
   guard& limits() { return g_; }
 
@@ -53,6 +59,7 @@ class expr_parser {
   expr_ref postfix(expr_ref);
   expr_ref subscript(expr_ref);
   expr_ref filters(expr_ref);
+  expr_ref named_filter(expr_ref, std::uint32_t at);
   expr_ref test(expr_ref);
   void arguments(expr& call);
 

@@ -64,11 +64,13 @@ class statement_parser {
     if (word.body == "for") return loop(word);
     if (word.body == "set") return assignment(word);
     if (word.body == "macro") return macro(word);
+    if (word.body == "call") return call_block(word);
+    if (word.body == "filter") return filter_block(word);
+    if (word.body == "with") return with_block(word);
     if (word.body == "generation") {
       auto out = make(node_kind::block, word);
       close();
-      out->inner = until({"endgeneration"});
-      end_tag("endgeneration", word);
+      out->inner = body_without_loops("endgeneration", word);
       return out;
     }
     if (word.body == "break" || word.body == "continue") {
@@ -122,7 +124,7 @@ class statement_parser {
     if (!in_.take_name("in")) in_.fail_unexpected("\"in\"");
     out->subject = in_.plain_expression();
     if (in_.take_name("if")) out->condition = in_.expression();
-    if (in_.at_name("recursive")) in_.fail_at(in_.look(), "recursive loops are not supported");
+    out->recursive = in_.take_name("recursive");
     close();
     ++loops_;
     out->inner = until({"else", "endfor"});
@@ -147,28 +149,87 @@ class statement_parser {
       return out;
     }
     out->kind = node_kind::capture;
+    if (in_.at_symbol("|")) out->subject = in_.filters_of_captured();
     close();
     out->inner = until({"endset"});
     end_tag("endset", opened);
     return out;
   }
 
+  void parameters(node& out) {
+    in_.expect_symbol("(");
+    while (!in_.at_symbol(")")) {
+      if (!out.parameters.empty()) in_.expect_symbol(",");
+      auto name = in_.expect_identifier("a parameter's name");
+      auto otherwise = in_.take_symbol("=") ? in_.expression() : nullptr;
+      if (otherwise == nullptr && !out.parameters.empty() &&
+          out.parameters.back().second != nullptr)
+        in_.fail_unexpected("a default, as the parameter before has one");
+      out.parameters.emplace_back(std::move(name), std::move(otherwise));
+    }
+    in_.take();
+  }
+
+  /// The body of what becomes a function of its own: a loop around cannot be left from inside.
+  body body_without_loops(std::string_view end, const token& opened) {
+    const int outer = std::exchange(loops_, 0);
+    auto out = until({end});
+    loops_ = outer;
+    end_tag(end, opened);
+    return out;
+  }
+
+  /// The same for a macro or call block, noting which of the implied names it uses.
+  void function_body(node& out, std::string_view end, const token& opened) {
+    auto around = std::exchange(in_.implied_names, {});
+    out.inner = body_without_loops(end, opened);
+    out.takes_caller = in_.implied_names.count("caller") != 0;
+    out.takes_varargs = in_.implied_names.count("varargs") != 0;
+    out.takes_kwargs = in_.implied_names.count("kwargs") != 0;
+    in_.implied_names.merge(around);
+  }
+
   std::unique_ptr<node> macro(const token& opened) {
     auto out = make(node_kind::macro, opened);
     out->name = in_.expect_identifier("a macro's name");
-    in_.expect_symbol("(");
-    while (!in_.at_symbol(")")) {
-      if (!out->parameters.empty()) in_.expect_symbol(",");
-      auto name = in_.expect_identifier("a parameter's name");
-      out->parameters.emplace_back(std::move(name),
-                                   in_.take_symbol("=") ? in_.expression() : nullptr);
-    }
-    in_.take();
+    parameters(*out);
     close();
-    const int outer = std::exchange(loops_, 0);
-    out->inner = until({"endmacro"});
-    loops_ = outer;
-    end_tag("endmacro", opened);
+    function_body(*out, "endmacro", opened);
+    return out;
+  }
+
+  std::unique_ptr<node> call_block(const token& opened) {
+    auto out = make(node_kind::call, opened);
+    out->name = "caller";
+    if (in_.at_symbol("(")) parameters(*out);
+    const auto called = in_.look();
+    out->subject = in_.expression();
+    if (out->subject->kind != expr_kind::call) in_.fail_at(called, "call: expected a call");
+    close();
+    function_body(*out, "endcall", opened);
+    return out;
+  }
+
+  std::unique_ptr<node> filter_block(const token& opened) {
+    auto out = make(node_kind::filtered, opened);
+    out->subject = in_.filters_of_captured();
+    close();
+    out->inner = until({"endfilter"});
+    end_tag("endfilter", opened);
+    return out;
+  }
+
+  std::unique_ptr<node> with_block(const token& opened) {
+    auto out = make(node_kind::with, opened);
+    while (in_.look().kind != token_kind::tag_end) {
+      if (!out->parameters.empty()) in_.expect_symbol(",");
+      auto name = in_.expect_identifier("a name");
+      in_.expect_symbol("=");
+      out->parameters.emplace_back(std::move(name), in_.expression());
+    }
+    close();
+    out->inner = until({"endwith"});
+    end_tag("endwith", opened);
     return out;
   }
 

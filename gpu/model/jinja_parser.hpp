@@ -14,19 +14,20 @@ enum class expr_kind : std::uint8_t {
   literal,  ///< constant
   name,     ///< name
   list,
-  tuple,       ///< items
-  dict,        ///< items: key, value, key, value, ...
-  attribute,   ///< items[0].name
-  item,        ///< items[0][items[1]]
-  slice,       ///< items[0][items[1]:items[2]:items[3]]; the last three may be null
-  call,        ///< items[0](items[1...], named)
-  filter,      ///< items[0] | name(items[1...], named)
-  test,        ///< items[0] is name(items[1...]); negated for `is not`
-  unary,       ///< name: "-", "+" or "not"
-  binary,      ///< name: "+", "-", "*", "/", "//", "%", "**", "and", "or"
-  compare,     ///< items[0] operators[0] items[1] operators[1] items[2] ...
-  concat,      ///< items joined by ~
-  conditional  ///< items[0] if items[1] else items[2]; the last may be null
+  tuple,        ///< items
+  dict,         ///< items: key, value, key, value, ...
+  attribute,    ///< items[0].name
+  item,         ///< items[0][items[1]]
+  slice,        ///< items[0][items[1]:items[2]:items[3]]; the last three may be null
+  call,         ///< items[0](items[1...], named)
+  filter,       ///< items[0] | name(items[1...], named)
+  test,         ///< items[0] is name(items[1...]); negated for `is not`
+  unary,        ///< name: "-", "+" or "not"
+  binary,       ///< name: "+", "-", "*", "/", "//", "%", "**", "and", "or"
+  compare,      ///< items[0] operators[0] items[1] operators[1] items[2] ...
+  concat,       ///< items joined by ~
+  conditional,  ///< items[0] if items[1] else items[2]; the last may be null
+  captured      ///< the text of the filter or set block that ends
 };
 
 struct expr;
@@ -48,11 +49,14 @@ enum class node_kind : std::uint8_t {
   data,       ///< text
   print,      ///< subject
   branch,     ///< if: branches, then body as the else
-  loop,       ///< for target in subject if condition: body, else otherwise
+  loop,       ///< for target in subject if condition: inner, else otherwise
   assign,     ///< set target = subject
-  capture,    ///< set target: body
-  macro,      ///< name(parameters): body
-  block,      ///< body alone
+  capture,    ///< set target: inner; subject: filters of it, or null
+  filtered,   ///< filter: subject of inner
+  macro,      ///< name(parameters): inner
+  call,       ///< call(parameters) subject: inner
+  with,       ///< with parameters: inner
+  block,      ///< inner alone
   stop_loop,  ///< break
   next_loop   ///< continue
 };
@@ -70,6 +74,8 @@ struct node {
   expr_ref condition;
   std::vector<std::pair<expr_ref, body>> branches;
   std::vector<std::pair<std::string, expr_ref>> parameters;  ///< the default may be null
+  bool recursive = false;                                    ///< of a loop
+  bool takes_caller = false, takes_varargs = false, takes_kwargs = false;  ///< of a macro
   body inner;
   body otherwise;
 };

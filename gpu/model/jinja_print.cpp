@@ -1,7 +1,11 @@
 // How values become text: Python's str() and repr(), and JSON as Python's json.dumps writes it.
+#include <utf8proc.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "gpu/model/jinja_parser.hpp"
 #include "gpu/model/jinja_value.hpp"
 
 namespace troupe::gpu::jinja {
@@ -36,7 +40,7 @@ std::string hex(const char* prefix, char32_t code, int digits) {
   return out;
 }
 
-std::string json_escape(char32_t code) {
+std::string json_escape(char32_t code, bool ascii) {
   switch (code) {
     case '"':
       return "\\\"";
@@ -53,8 +57,26 @@ std::string json_escape(char32_t code) {
     case '\f':
       return "\\f";
     default:
-      return code < 0x20 ? hex("\\u", code, 4) : std::string();
+      break;
   }
+  if (code < 0x20 || (ascii && code > 0x7E && code <= 0xFFFF && code != 0x7F))
+    return hex("\\u", code, 4);
+  if (!ascii || code <= 0xFFFF) return {};
+  const auto above = code - 0x10000;
+  return hex("\\u", 0xD800 + (above >> 10), 4) + hex("\\u", 0xDC00 + (above & 0x3FF), 4);
+}
+
+/// A dict's key as JSON has it: always a text.
+text json_key(guard& g, const value& key) {
+  if (const auto* t = std::get_if<text_ref>(&key)) return **t;
+  if (const auto* b = std::get_if<bool>(&key)) return {*b ? "true" : "false", true};
+  return std::holds_alternative<none>(key) ? text("null", true) : printed(g, key);
+}
+
+/// What str.isprintable holds for: nothing that is unseen but the blank.
+bool is_printable(char32_t code) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+  return code == ' ' || (category != UTF8PROC_CATEGORY_CN && category < UTF8PROC_CATEGORY_ZS);
 }
 
 std::string repr_escape(char32_t code, char quote) {
@@ -69,8 +91,12 @@ std::string repr_escape(char32_t code, char quote) {
     case '\t':
       return "\\t";
     default:
-      return code < 0x20 || code == 0x7f ? hex("\\x", code, 2) : std::string();
+      break;
   }
+  if (is_printable(code)) return {};
+  return code < 0x100     ? hex("\\x", code, 2)
+         : code < 0x10000 ? hex("\\u", code, 4)
+                          : hex("\\U", code, 8);
 }
 
 void append_repr(guard& g, text& out, const value& v) {
@@ -81,13 +107,16 @@ void append_repr(guard& g, text& out, const value& v) {
     const char quote = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos ? '"' : '\'';
     append_quoted(out, **t, quote, [quote](char32_t code) { return repr_escape(code, quote); });
   } else if (const auto* l = std::get_if<list_ref>(&v)) {
-    out.append((*l)->tuple ? "(" : "[", true);
+    const bool tuple = (*l)->kind == list_kind::tuple;
+    if (!tuple && (*l)->kind != list_kind::list)
+      g.fail("a range, generator or dict view cannot be printed; use | list");
+    out.append(tuple ? "(" : "[", true);
     bool first = true;
     for (const auto& element : (*l)->items) {
       if (!std::exchange(first, false)) out.append(", ", true);
       append_repr(g, out, element);
     }
-    out.append((*l)->tuple ? ((*l)->items.size() == 1 ? ",)" : ")") : "]", true);
+    out.append(tuple ? ((*l)->items.size() == 1 ? ",)" : ")") : "]", true);
   } else if (const auto* d = std::get_if<dict_ref>(&v)) {
     out.append("{", true);
     bool first = true;
@@ -107,23 +136,37 @@ void append_repr(guard& g, text& out, const value& v) {
 
 struct json_writer {
   guard& g;
-  int indent;
+  const json_style& style;
   text out;
 
   void line(int depth) {
-    if (indent >= 0)
-      out.append("\n" + std::string(static_cast<std::size_t>(indent * depth), ' '), true);
+    if (style.indent >= 0)
+      out.append("\n" + std::string(static_cast<std::size_t>(style.indent * depth), ' '), true);
   }
   void separator(bool first, int depth) {
-    if (!first) out.append(indent >= 0 ? "," : ", ", true);
+    if (!first) out.append(style.comma, true);
     line(depth);
+  }
+  void quoted(const text& t) {
+    append_quoted(out, t, '"', [this](char32_t code) { return json_escape(code, style.ascii); });
+  }
+  std::vector<std::pair<text, const value*>> entries_of(const dict& d) {
+    std::vector<std::pair<text, const value*>> all;
+    for (const auto& [key, entry] : d.entries) all.emplace_back(json_key(g, key), &entry);
+    if (style.sorted) {
+      std::stable_sort(all.begin(), all.end(),
+                       [](const auto& x, const auto& y) { return x.first.str() < y.first.str(); });
+    }
+    return all;
   }
   void write(const value& v, int depth) {
     g.step();
     check_size(g, out);
     if (const auto* t = std::get_if<text_ref>(&v)) {
-      append_quoted(out, **t, '"', json_escape);
+      quoted(**t);
     } else if (const auto* l = std::get_if<list_ref>(&v)) {
+      if ((*l)->kind != list_kind::list && (*l)->kind != list_kind::tuple)
+        g.fail("tojson: a range, generator or dict view has no JSON form; use | list");
       out.append("[", true);
       bool first = true;
       for (const auto& element : (*l)->items) {
@@ -135,11 +178,11 @@ struct json_writer {
     } else if (const auto* d = std::get_if<dict_ref>(&v)) {
       out.append("{", true);
       bool first = true;
-      for (const auto& [key, entry] : (*d)->entries) {
+      for (const auto& [key, entry] : entries_of(**d)) {
         separator(std::exchange(first, false), depth + 1);
-        append_quoted(out, *key, '"', json_escape);
-        out.append(": ", true);
-        write(entry, depth + 1);
+        quoted(key);
+        out.append(style.colon, true);
+        write(*entry, depth + 1);
       }
       if (!first) line(depth);
       out.append("}", true);
@@ -147,6 +190,9 @@ struct json_writer {
       out.append(*b ? "true" : "false", true);
     } else if (std::holds_alternative<none>(v)) {
       out.append("null", true);
+    } else if (const auto* real = std::get_if<double>(&v);
+               real != nullptr && !std::isfinite(*real)) {
+      out.append(std::isnan(*real) ? "NaN" : *real < 0 ? "-Infinity" : "Infinity", true);
     } else if (std::holds_alternative<std::int64_t>(v) || std::holds_alternative<double>(v)) {
       out.append(printed(g, v));
     } else {
@@ -185,20 +231,29 @@ text printed(guard& g, const value& v) {
     text operator()(const text_ref& t) const { return *t; }
     text operator()(const list_ref&) const { return repr(); }
     text operator()(const dict_ref&) const { return repr(); }
-    text operator()(const namespace_ref&) const { return {"<Namespace>", true}; }
-    text operator()(const loop_ref&) const { return {"<LoopContext>", true}; }
-    text operator()(const callable_ref&) const { return {"<function>", true}; }
-    text repr() const {
-      text out;
-      append_repr(g, out, v);
-      return out;
+    text operator()(const namespace_ref&) const { g.fail("a namespace cannot be printed"); }
+    text operator()(const loop_ref& l) const {
+      return {"<LoopContext " + std::to_string(l->index0 + 1) + "/" +
+                  std::to_string(l->items->items.size()) + ">",
+              true};
     }
+    text operator()(const callable_ref& c) const {
+      if (c->macro == nullptr) g.fail("a function cannot be printed");
+      return {"<Macro '" + c->macro->name + "'>", true};
+    }
+    text repr() const { return represented(g, v); }
   };
   return std::visit(visitor{g, v}, v);
 }
 
-text json(guard& g, const value& v, int indent) {
-  json_writer writer{g, indent, {}};
+text represented(guard& g, const value& v) {
+  text out;
+  append_repr(g, out, v);
+  return out;
+}
+
+text json(guard& g, const value& v, const json_style& style) {
+  json_writer writer{g, style, {}};
   writer.write(v, 0);
   return std::move(writer.out);
 }

@@ -14,8 +14,9 @@ bool is_bool(const value& v, bool wanted) {
   return b != nullptr && *b == wanted;
 }
 
-std::int64_t remainder_of(guard& g, const value& v, const value& by) {
-  return integer(g, arithmetic(g, "%", integer(g, v, "the tested value"), by), "remainder");
+bool leaves(guard& g, const value& v, const value& by, std::int64_t remainder) {
+  if (std::holds_alternative<text_ref>(v)) g.fail("the tested value is a string");
+  return equal(g, arithmetic(g, "%", v, by), remainder);
 }
 
 struct simple_test {
@@ -30,7 +31,11 @@ constexpr simple_test simple_tests[] = {
     {"string", [](guard&, const value& v) { return is_any<text_ref>(v); }},
     {"mapping", [](guard&, const value& v) { return is_any<dict_ref>(v); }},
     {"sequence",
-     [](guard&, const value& v) { return is_any<list_ref, text_ref, dict_ref, undefined>(v); }},
+     [](guard&, const value& v) {
+       const auto* l = std::get_if<list_ref>(&v);
+       if (l != nullptr) return (*l)->kind != list_kind::generator && (*l)->kind != list_kind::view;
+       return is_any<text_ref, dict_ref, undefined>(v);
+     }},
     {"iterable",
      [](guard&, const value& v) {
        return is_any<list_ref, text_ref, dict_ref, undefined, loop_ref>(v);
@@ -42,8 +47,16 @@ constexpr simple_test simple_tests[] = {
     {"true", [](guard&, const value& v) { return is_bool(v, true); }},
     {"false", [](guard&, const value& v) { return is_bool(v, false); }},
     {"callable", [](guard&, const value& v) { return is_any<callable_ref>(v); }},
-    {"odd", [](guard& g, const value& v) { return remainder_of(g, v, std::int64_t{2}) == 1; }},
-    {"even", [](guard& g, const value& v) { return remainder_of(g, v, std::int64_t{2}) == 0; }},
+    {"lower",
+     [](guard& g, const value& v) {
+       return truthy(call_method(g, make_text(g, printed(g, v)), "islower", {}));
+     }},
+    {"upper",
+     [](guard& g, const value& v) {
+       return truthy(call_method(g, make_text(g, printed(g, v)), "isupper", {}));
+     }},
+    {"odd", [](guard& g, const value& v) { return leaves(g, v, std::int64_t{2}, 1); }},
+    {"even", [](guard& g, const value& v) { return leaves(g, v, std::int64_t{2}, 0); }},
 };
 
 struct binary_test {
@@ -61,8 +74,7 @@ constexpr binary_test binary_tests[] = {
      [](guard& g, const value& v, const value& w) { return order(g, v, w) > 0; }},
     {" ge >= ", [](guard& g, const value& v, const value& w) { return order(g, v, w) >= 0; }},
     {" in ", [](guard& g, const value& v, const value& w) { return contains(g, w, v); }},
-    {" divisibleby ",
-     [](guard& g, const value& v, const value& w) { return remainder_of(g, v, w) == 0; }},
+    {" divisibleby ", [](guard& g, const value& v, const value& w) { return leaves(g, v, w, 0); }},
 };
 
 }  // namespace

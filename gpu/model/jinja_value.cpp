@@ -21,79 +21,15 @@ bool is_number(const value& v) {
          std::holds_alternative<double>(v);
 }
 
+void check_key(guard& g, const value& v) {
+  if (!std::holds_alternative<text_ref>(v) && !std::holds_alternative<none>(v) && !is_number(v))
+    g.fail(std::string("a dict's key is ") + kind_of(v) + ", expected a string or a number");
+}
+
 double number(const value& v) {
   if (const auto* b = std::get_if<bool>(&v)) return *b ? 1.0 : 0.0;
   if (const auto* i = std::get_if<std::int64_t>(&v)) return static_cast<double>(*i);
   return std::get<double>(v);
-}
-
-value nothing(std::string what) {
-  return undefined{std::make_shared<const std::string>(std::move(what))};
-}
-
-[[noreturn]] void fail_undefined(guard& g, const value& v) {
-  const auto& what = std::get<undefined>(v).what;
-  g.fail(what == nullptr ? "the value is undefined" : *what + " is undefined");
-}
-
-value loop_attribute(guard& g, const loop_state& loop, std::string_view name) {
-  const auto size = loop.items->items.size();
-  const auto count = [](std::size_t n) { return value(static_cast<std::int64_t>(n)); };
-  if (name == "index") return count(loop.index0 + 1);
-  if (name == "index0") return count(loop.index0);
-  if (name == "revindex") return count(size - loop.index0);
-  if (name == "revindex0") return count(size - loop.index0 - 1);
-  if (name == "first") return loop.index0 == 0;
-  if (name == "last") return loop.index0 + 1 == size;
-  if (name == "length") return count(size);
-  if (name == "depth") return std::int64_t{1};  // counts recursive loops, which are not supported
-  if (name == "depth0") return std::int64_t{0};
-  if (name == "previtem")
-    return loop.index0 > 0 ? loop.items->items[loop.index0 - 1] : nothing("loop.previtem");
-  if (name == "nextitem")
-    return loop.index0 + 1 < size ? loop.items->items[loop.index0 + 1] : nothing("loop.nextitem");
-  g.fail("loop." + std::string(name) + " is not supported");
-}
-
-/// Offsets of the characters of a string, and its size at the end.
-std::vector<std::size_t> character_offsets(guard& g, std::string_view bytes) {
-  g.charge(bytes.size());
-  std::vector<std::size_t> out;
-  for_each_character(bytes,
-                     [&](std::size_t begin, std::size_t, char32_t) { out.push_back(begin); });
-  out.push_back(bytes.size());
-  return out;
-}
-
-/// Python's slice indices over `size` elements.
-std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value& start,
-                                       const value& stop, const value& step) {
-  const auto given = [](const value& v) {
-    return !is_undefined(v) && !std::holds_alternative<none>(v);
-  };
-  const auto by = given(step) ? integer(g, step, "slice step") : 1;
-  if (by == 0) g.fail("slice step cannot be zero");
-  const auto clamped = [&](const value& v, std::int64_t otherwise) {
-    if (!given(v)) return otherwise;
-    auto at = integer(g, v, "slice index");
-    if (at < 0)
-      at = at < -size ? -1 : at + size;
-    else if (at > size)
-      at = size;
-    if (at < 0) return by > 0 ? std::int64_t{0} : std::int64_t{-1};
-    return by < 0 && at >= size ? size - 1 : at;
-  };
-  const auto from = clamped(start, by > 0 ? 0 : size - 1);
-  const auto to = clamped(stop, by > 0 ? size : -1);
-  std::vector<std::size_t> out;
-  if (by > 0) {
-    for (auto i = from; i<to; i = by> to - i ? to : i + by)
-      out.push_back(static_cast<std::size_t>(i));
-  } else {
-    for (auto i = from; i > to; i = by < to - i ? to : i + by)
-      out.push_back(static_cast<std::size_t>(i));
-  }
-  return out;
 }
 
 }  // namespace
@@ -125,9 +61,20 @@ std::size_t text::run_at(std::size_t offset) const {
   return static_cast<std::size_t>(found - runs_.begin());
 }
 
-const value* dict::find(std::string_view key) const {
-  for (const auto& [name, entry] : entries) {
-    if (name->str() == key) return &entry;
+const value* dict::find(std::string_view wanted) const {
+  for (const auto& [key, entry] : entries) {
+    const auto* name = std::get_if<text_ref>(&key);
+    if (name != nullptr && (*name)->str() == wanted) return &entry;
+  }
+  return nullptr;
+}
+
+const value* dict::find(guard& g, const value& wanted) const {
+  if (const auto* name = std::get_if<text_ref>(&wanted)) return find((*name)->str());
+  if (is_undefined(wanted)) return nullptr;
+  check_key(g, wanted);
+  for (const auto& [key, entry] : entries) {
+    if (equal(g, key, wanted)) return &entry;
   }
   return nullptr;
 }
@@ -141,8 +88,9 @@ void guard::fail(const std::string& what) const {
                        ": " + what);
 }
 
-void guard::step() {
-  if (++steps_ > steps_max) fail("more than " + std::to_string(steps_max) + " evaluation steps");
+void guard::step(std::uint64_t count) {
+  steps_ += count;
+  if (steps_ > steps_max) fail("more than " + std::to_string(steps_max) + " evaluation steps");
 }
 
 void guard::charge(std::size_t bytes) {
@@ -167,22 +115,29 @@ value trusted_text(guard& g, std::string_view bytes) {
   return make_text(g, text(bytes, true));
 }
 
-value make_list(guard& g, std::vector<value> items, bool tuple) {
+value make_list(guard& g, std::vector<value> items, list_kind kind) {
   auto out = std::make_shared<list>();
   for (const auto& v : items) out->depth = std::max(out->depth, depth_of(v) + 1);
   g.check_depth(out->depth);
   g.charge(items.size() * sizeof(value) + 64);
   out->items = std::move(items);
-  out->tuple = tuple;
+  out->kind = kind;
   return list_ref(std::move(out));
 }
 
-value make_dict(guard& g, std::vector<std::pair<text_ref, value>> entries) {
+value make_dict(guard& g, std::vector<std::pair<value, value>> entries) {
   auto out = std::make_shared<dict>();
-  for (const auto& [key, v] : entries) out->depth = std::max(out->depth, depth_of(v) + 1);
-  g.check_depth(out->depth);
   g.charge(entries.size() * sizeof(entries[0]) + 64);
-  out->entries = std::move(entries);
+  for (auto& [key, v] : entries) {
+    g.step(1 + out->entries.size() / 64);  // looking for the key
+    check_defined(g, key);
+    out->depth = std::max(out->depth, depth_of(v) + 1);
+    if (const auto* same = out->find(g, key))
+      *const_cast<value*>(same) = std::move(v);
+    else
+      out->entries.emplace_back(std::move(key), std::move(v));
+  }
+  g.check_depth(out->depth);
   return dict_ref(std::move(out));
 }
 
@@ -197,6 +152,12 @@ bool is_undefined(const value& v) {
   return std::holds_alternative<undefined>(v);
 }
 
+void check_defined(guard& g, const value& v) {
+  if (!is_undefined(v)) return;
+  const auto& what = std::get<undefined>(v).what;
+  g.fail(what == nullptr ? "the value is undefined" : *what + " is undefined");
+}
+
 bool truthy(const value& v) {
   struct visitor {
     bool operator()(const undefined&) const { return false; }
@@ -205,7 +166,9 @@ bool truthy(const value& v) {
     bool operator()(std::int64_t i) const { return i != 0; }
     bool operator()(double d) const { return d != 0; }
     bool operator()(const text_ref& t) const { return t->size() != 0; }
-    bool operator()(const list_ref& l) const { return !l->items.empty(); }
+    bool operator()(const list_ref& l) const {
+      return !l->items.empty() || l->kind == list_kind::generator;
+    }
     bool operator()(const dict_ref& d) const { return !d->entries.empty(); }
     bool operator()(const namespace_ref&) const { return true; }
     bool operator()(const loop_ref&) const { return true; }
@@ -223,6 +186,8 @@ bool equal(guard& g, const value& a, const value& b) {
   if (a.index() != b.index()) return false;
   if (const auto* t = std::get_if<text_ref>(&a)) return (*t)->str() == std::get<text_ref>(b)->str();
   if (const auto* l = std::get_if<list_ref>(&a)) {
+    if ((*l)->kind != std::get<list_ref>(b)->kind) return false;
+    if ((*l)->kind == list_kind::generator) return *l == std::get<list_ref>(b);
     const auto& x = (*l)->items;
     const auto& y = std::get<list_ref>(b)->items;
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
@@ -232,7 +197,7 @@ bool equal(guard& g, const value& a, const value& b) {
     const auto& other = *std::get<dict_ref>(b);
     if ((*d)->entries.size() != other.entries.size()) return false;
     for (const auto& [key, entry] : (*d)->entries) {
-      const auto* found = other.find(key->str());
+      const auto* found = other.find(g, key);
       if (found == nullptr || !equal(g, entry, *found)) return false;
     }
     return true;
@@ -242,14 +207,24 @@ bool equal(guard& g, const value& a, const value& b) {
 }
 
 int order(guard& g, const value& a, const value& b) {
-  if (is_undefined(a)) fail_undefined(g, a);
-  if (is_undefined(b)) fail_undefined(g, b);
+  check_defined(g, a);
+  check_defined(g, b);
   const auto* left = std::get_if<std::int64_t>(&a);
   const auto* right = std::get_if<std::int64_t>(&b);
   if (left != nullptr && right != nullptr) return *left < *right ? -1 : *left > *right;
   if (is_number(a) && is_number(b)) return number(a) < number(b) ? -1 : number(a) > number(b);
   if (std::holds_alternative<text_ref>(a) && std::holds_alternative<text_ref>(b)) {
     return std::get<text_ref>(a)->str().compare(std::get<text_ref>(b)->str());
+  }
+  if (std::holds_alternative<list_ref>(a) && std::holds_alternative<list_ref>(b)) {
+    const auto& x = *std::get<list_ref>(a);
+    const auto& y = *std::get<list_ref>(b);
+    const bool plain = x.kind == list_kind::list || x.kind == list_kind::tuple;
+    if (!plain || x.kind != y.kind) g.fail("cannot order sequences of these kinds");
+    for (std::size_t i = 0; i < x.items.size() && i < y.items.size(); ++i) {
+      if (!equal(g, x.items[i], y.items[i])) return order(g, x.items[i], y.items[i]);
+    }
+    return x.items.size() < y.items.size() ? -1 : x.items.size() > y.items.size();
   }
   g.fail(std::string("cannot order ") + kind_of(a) + " and " + kind_of(b));
 }
@@ -262,110 +237,13 @@ bool contains(guard& g, const value& container, const value& wanted) {
     return ::memmem(hay.data(), hay.size(), needle.data(), needle.size()) != nullptr;
   }
   if (const auto* d = std::get_if<dict_ref>(&container)) {
-    const auto* key = std::get_if<text_ref>(&wanted);
-    return key != nullptr && (*d)->find((*key)->str()) != nullptr;
+    return (*d)->find(g, wanted) != nullptr;
   }
   const auto all = elements(g, container);  // named: a range-for would not keep the pointer alive
   for (const auto& v : all->items) {
     if (equal(g, v, wanted)) return true;
   }
   return false;
-}
-
-value attribute(guard& g, const value& object, std::string_view name) {
-  if (is_undefined(object)) fail_undefined(g, object);
-  if (const auto* d = std::get_if<dict_ref>(&object)) {
-    if (const auto* found = (*d)->find(name)) return *found;
-  } else if (const auto* n = std::get_if<namespace_ref>(&object)) {
-    const auto found = (*n)->entries.find(name);
-    if (found != (*n)->entries.end()) return found->second;
-  } else if (const auto* loop = std::get_if<loop_ref>(&object)) {
-    return loop_attribute(g, **loop, name);
-  }
-  return nothing("'" + std::string(name) + "' of " + kind_of(object));
-}
-
-value item(guard& g, const value& object, const value& key) {
-  if (is_undefined(object)) fail_undefined(g, object);
-  if (const auto* name = std::get_if<text_ref>(&key)) return attribute(g, object, (*name)->str());
-  if (!std::holds_alternative<list_ref>(object) && !std::holds_alternative<text_ref>(object)) {
-    return nothing(std::string("an item of ") + kind_of(object));
-  }
-  if (is_undefined(key)) fail_undefined(g, key);
-  auto at = integer(g, key, "index");
-  if (const auto* l = std::get_if<list_ref>(&object)) {
-    const auto size = static_cast<std::int64_t>((*l)->items.size());
-    if (at < 0) at += size;
-    return at < 0 || at >= size ? nothing("item " + std::to_string(at) + " of a list")
-                                : (*l)->items[static_cast<std::size_t>(at)];
-  }
-  const auto& string = *std::get<text_ref>(object);
-  const auto offsets = character_offsets(g, string.str());
-  const auto size = static_cast<std::int64_t>(offsets.size()) - 1;
-  if (at < 0) at += size;
-  if (at < 0 || at >= size) return nothing("item " + std::to_string(at) + " of a string");
-  const auto i = static_cast<std::size_t>(at);
-  return make_text(g, string.part(offsets[i], offsets[i + 1]));
-}
-
-value slice(guard& g, const value& object, const value& start, const value& stop,
-            const value& step) {
-  if (is_undefined(object)) fail_undefined(g, object);
-  if (const auto* l = std::get_if<list_ref>(&object)) {
-    std::vector<value> out;
-    for (const auto i :
-         slice_indices(g, static_cast<std::int64_t>((*l)->items.size()), start, stop, step)) {
-      out.push_back((*l)->items[i]);
-    }
-    return make_list(g, std::move(out), (*l)->tuple);
-  }
-  const auto& string = text_of(g, object, "what is sliced");
-  const auto offsets = character_offsets(g, string.str());
-  text out;
-  for (const auto i :
-       slice_indices(g, static_cast<std::int64_t>(offsets.size()) - 1, start, stop, step)) {
-    out.append_part(string, offsets[i], offsets[i + 1]);
-  }
-  return make_text(g, std::move(out));
-}
-
-list_ref elements(guard& g, const value& v) {
-  if (const auto* l = std::get_if<list_ref>(&v)) return *l;
-  std::vector<value> out;
-  if (const auto* d = std::get_if<dict_ref>(&v)) {
-    for (const auto& [key, entry] : (*d)->entries) out.emplace_back(key);
-  } else if (const auto* t = std::get_if<text_ref>(&v)) {
-    for_each_character((*t)->str(), [&](std::size_t begin, std::size_t end, char32_t) {
-      out.push_back(make_text(g, (*t)->part(begin, end)));
-    });
-  } else if (!is_undefined(v)) {
-    g.fail(std::string(kind_of(v)) + " cannot be iterated");
-  }
-  return std::get<list_ref>(make_list(g, std::move(out)));
-}
-
-std::int64_t length(guard& g, const value& v) {
-  if (const auto* l = std::get_if<list_ref>(&v))
-    return static_cast<std::int64_t>((*l)->items.size());
-  if (const auto* d = std::get_if<dict_ref>(&v))
-    return static_cast<std::int64_t>((*d)->entries.size());
-  if (is_undefined(v)) return 0;
-  std::int64_t count = 0;
-  for_each_character(text_of(g, v, "what length is asked of").str(),
-                     [&](auto, auto, char32_t) { ++count; });
-  return count;
-}
-
-std::int64_t integer(guard& g, const value& v, const char* what) {
-  if (const auto* i = std::get_if<std::int64_t>(&v)) return *i;
-  if (const auto* b = std::get_if<bool>(&v)) return *b ? 1 : 0;
-  g.fail(std::string(what) + " is " + kind_of(v) + ", expected an integer");
-}
-
-const text& text_of(guard& g, const value& v, const char* what) {
-  if (const auto* t = std::get_if<text_ref>(&v)) return **t;
-  if (is_undefined(v)) fail_undefined(g, v);
-  g.fail(std::string(what) + " is " + kind_of(v) + ", expected a string");
 }
 
 }  // namespace troupe::gpu::jinja

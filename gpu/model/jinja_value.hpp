@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 namespace troupe::gpu::jinja {
 
 struct node;  // of the parsed template
+class guard;
 
 /// UTF-8 text in runs of equal trust.
 class text {
@@ -40,7 +42,10 @@ class text {
       begin = stop;
     }
   }
+  /// `offset` must be inside.
   bool trusted_at(std::size_t offset) const { return runs_[run_at(offset)].trusted; }
+  /// Jinja's Markup (what `safe` and `escape` answer): what is added to it is escaped.
+  bool markup = false;
 
  private:
   struct run {
@@ -73,32 +78,52 @@ using callable_ref = std::shared_ptr<const callable>;
 using value = std::variant<undefined, none, bool, std::int64_t, double, text_ref, list_ref,
                            dict_ref, namespace_ref, loop_ref, callable_ref>;
 
+enum class list_kind : std::uint8_t {
+  list,
+  tuple,
+  range,
+  view,      ///< of a dict's keys, values or items
+  generator  ///< what select, map and the like answer: true even when empty, read once
+};
 /// `depth` counts the values nested inside, so that recursion over a value is bounded.
 struct list {
   std::vector<value> items;
   int depth = 1;
-  bool tuple = false;
+  list_kind kind = list_kind::list;
+  mutable std::size_t taken = 0;  ///< items of a generator that were read
 };
+/// Keys are texts, numbers, bools or none; those that are equal are one.
 struct dict {
-  std::vector<std::pair<text_ref, value>> entries;
+  std::vector<std::pair<value, value>> entries;
   int depth = 1;
   const value* find(std::string_view key) const;
+  const value* find(guard&, const value& key) const;
 };
 /// The only mutable value; the evaluator empties all of them at the end, which ends any cycle.
 struct name_space {
   std::map<std::string, value, std::less<>> entries;
 };
+/// The scope in which a macro, a call block's body or a recursive loop was made, and whose names it
+/// sees. It can be called while that scope lasts.
+struct home_scope {
+  std::size_t index = 0;
+  std::uint64_t serial = 0;
+};
 struct loop_state {
   list_ref items;
   std::size_t index0 = 0;
+  int depth0 = 0;                   ///< calls of this loop inside each other
+  const node* recursive = nullptr;  ///< the loop, when it may be called
+  home_scope home;
 };
 enum class function { range, make_namespace, make_dict, raise_exception, strftime_now };
 struct callable {
-  const node* macro = nullptr;  ///< a macro, or
+  const node* macro = nullptr;  ///< a macro or a call block, or
   function builtin{};           ///< a function of the engine
+  home_scope home;              ///< of a macro
 };
 
-/// Limits of one rendering, and the place that errors name.
+/// Limits of one rendering, its clock, and the place that errors name.
 class guard {
  public:
   static constexpr std::size_t output_bytes_max = 16u << 20;
@@ -109,10 +134,11 @@ class guard {
 
   explicit guard(std::string_view source) : source_(source) {}
   std::uint32_t at = 0;  ///< offset in the source of what is being read or evaluated
+  std::time_t now = 0;   ///< the clock of the rendering
 
   /// Throws template_error with the line and column of `at`.
   [[noreturn]] void fail(const std::string& what) const;
-  void step();
+  void step(std::uint64_t count = 1);
   /// Counts memory of a new value.
   void charge(std::size_t bytes);
   /// Fails for nesting beyond the limit.
@@ -126,35 +152,47 @@ class guard {
 
 value make_text(guard&, text);
 value trusted_text(guard&, std::string_view);
-value make_list(guard&, std::vector<value> items, bool tuple = false);
-value make_dict(guard&, std::vector<std::pair<text_ref, value>> entries);
+value make_list(guard&, std::vector<value> items, list_kind kind = list_kind::list);
+/// Of equal keys the last counts, at the place of the first. Fails for keys that cannot be hashed.
+value make_dict(guard&, std::vector<std::pair<value, value>> entries);
 
 /// "string", "list", ... for messages.
 const char* kind_of(const value&);
 bool is_undefined(const value&);
+/// Fails for an undefined value, naming what is undefined.
+void check_defined(guard&, const value&);
 bool truthy(const value&);
 bool equal(guard&, const value&, const value&);
 /// Negative, 0, positive; fails for kinds without an order.
 int order(guard&, const value&, const value&);
 bool contains(guard&, const value& container, const value& item);
 
-/// object.name or object["name"]; undefined when there is none.
+/// object.name; undefined when there is none. Fails for a method that is not called.
 value attribute(guard&, const value& object, std::string_view name);
 /// object[key]
 value item(guard&, const value& object, const value& key);
 /// object[start:stop:step]; undefined or none stands for a part left out.
 value slice(guard&, const value& object, const value& start, const value& stop, const value& step);
-/// The elements a for loop sees.
+/// The elements a for loop sees; those of a generator that are left, which it then has no more.
 list_ref elements(guard&, const value&);
 std::int64_t length(guard&, const value&);
 std::int64_t integer(guard&, const value&, const char* what);
 /// Fails for other kinds.
 const text& text_of(guard&, const value&, const char* what);
 
-/// How {{ value }} prints; as Python's str().
+/// How {{ value }} prints; as Python's str(). Fails for what has no text of its own there.
 text printed(guard&, const value&);
-/// As Python's json.dumps with ensure_ascii off; `indent` < 0: on one line.
-text json(guard&, const value&, int indent);
+/// Python's repr().
+text represented(guard&, const value&);
+struct json_style {
+  bool ascii = false;        ///< escape everything else
+  int indent = -1;           ///< negative: on one line
+  std::string comma = ", ";  ///< between elements; without trailing blanks when there is an indent
+  std::string colon = ": ";
+  bool sorted = false;  ///< keys in order
+};
+/// As Python's json.dumps.
+text json(guard&, const value&, const json_style&);
 std::string float_text(double);
 
 /// Calls f(begin, end, code point) for each character; ill-formed bytes one maximal part at a time.

@@ -77,7 +77,9 @@ struct tokenizer::impl {
   std::vector<bool> special;
   std::array<token_id, 256> byte_tokens{};
   byte_pair_merges merges;
-  pre_tokenizer split = nullptr;
+  pre_tokenizer rule;
+  /// Normal tokens by their bytes; filled when the rule takes whole pieces. Views of `bytes`.
+  std::unordered_map<std::string_view, token_id> whole;
   /// Texts of control and user-defined tokens, sorted, and the bytes they begin with.
   std::vector<std::pair<std::string, token_id>> specials;
   std::bitset<256> special_starts;
@@ -127,6 +129,12 @@ void tokenizer::impl::read_tokens(const gguf_file& file) {
     }
   }
   std::sort(specials.begin(), specials.end());
+  if (rule.whole_pieces) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const bool normal = kinds == nullptr || (*kinds)[i] == kind_normal;
+      if (normal) whole.emplace(bytes[i], static_cast<token_id>(i));
+    }
+  }
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (must_have_token(byte) && byte_tokens[byte] == no_token) {
       file.fail("tokenizer.ggml.tokens: no token for the byte " + std::to_string(byte));
@@ -186,7 +194,8 @@ void tokenizer::impl::read_special_ids(const gguf_file& file) {
     return static_cast<token_id>(*value);
   };
   bos = id_in("tokenizer.ggml.bos_token_id");
-  add_bos = file.find_bool("tokenizer.ggml.add_bos_token").value_or(false);
+  add_bos =
+      file.find_bool("tokenizer.ggml.add_bos_token").value_or(rule.adds_bos && bos != no_token);
   if (add_bos && bos == no_token)
     file.fail("tokenizer.ggml.bos_token_id: missing, but add_bos_token is true");
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
@@ -227,18 +236,23 @@ token_id tokenizer::impl::longest_special(std::string_view text) const {
 
 void tokenizer::impl::encode_plain(std::string_view text, std::vector<token_id>& out) const {
   std::vector<std::size_t> ends;
-  split(text, ends);
+  rule.split(text, ends);
   byte_pair_merges::scratch work;
   std::vector<token_id> symbols;
   std::size_t start = 0;
   for (const auto end : ends) {
+    const auto piece = text.substr(start, end - start);
+    start = end;
+    if (const auto found = whole.find(piece); found != whole.end()) {
+      out.push_back(found->second);
+      continue;
+    }
     symbols.clear();
-    for (const char c : text.substr(start, end - start)) {
+    for (const char c : piece) {
       const auto id = byte_tokens[static_cast<unsigned char>(c)];
       if (id != no_token) symbols.push_back(id);
     }
     merges.apply(symbols, work, out);
-    start = end;
   }
 }
 
@@ -280,11 +294,12 @@ tokenizer tokenizer::from_gguf(const gguf_file& file) {
   if (model != "gpt2")
     file.fail("tokenizer.ggml.model: " + shown(model) + ", supported is \"gpt2\"");
   const auto& pre = file.get_string("tokenizer.ggml.pre");
-  out.impl_->split = find_pre_tokenizer(pre);
-  if (out.impl_->split == nullptr) {
-    file.fail("tokenizer.ggml.pre: " + shown(pre) + ", supported is " +
+  const auto* rule = find_pre_tokenizer(pre);
+  if (rule == nullptr) {
+    file.fail("tokenizer.ggml.pre: " + shown(pre) + ", supported are " +
               std::string(known_pre_tokenizers()));
   }
+  out.impl_->rule = *rule;
   out.impl_->read_tokens(file);
   out.impl_->read_merges(file);
   out.impl_->read_special_ids(file);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes chat_template_goldens.json: templates with what Python's Jinja2 renders for them.
+"""Writes chat_template_goldens.json: templates, and the expressions of chat_template_expressions.txt, with
+what Python's Jinja2 renders for them.
 
 Needs: pip install jinja2
 
     make_chat_template_goldens.py OUTPUT.json
 """
 import json
+import pathlib
 import sys
 
 import jinja2
@@ -21,8 +23,8 @@ def raise_exception(message):
     raise TemplateRaised(message)
 
 
-def tojson(value, indent=None):
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 environment = ImmutableSandboxedEnvironment(
@@ -68,225 +70,29 @@ WHOLE = [
     "{% for i in range(2) %}{% for j in range(2) %}{{ loop.depth }}{{ loop.revindex }}{% endfor %}{{ loop.revindex0 }}{% endfor %}",
     "{% for i in [] %}x{% else %}empty{% endfor %}{% for i in none_such %}x{% else %}empty{% endfor %}",
     "{% macro outer() %}{{ top }}{{ i }}{% endmacro %}{% set top = 'T' %}{% for i in [1] %}{{ outer() }}{% endfor %}",
+    # what a macro sees of where it was made, and what it takes
+    "{% for i in [1, 2] %}{% macro m(z) %}{{ i }}{{ z }}{{ loop is defined }}{% endmacro %}{{ m(3) }}{% endfor %}",
+    "{% macro m(a, b=a) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1) }}{{ m(1, 2, 3, 4, c=5) }}{{ m(*[1, 2], **{'d': 6}) }}",
+    "{% macro m(x) %}<{{ caller(x) if caller is defined else 'alone' }}>{% endmacro %}{{ m(1) }}{% call(u) m(2) %}{{ u }}{{ messages[0].role }}{% endcall %}",
+    "{% macro m(x, caller=none) %}{{ caller is none }}{% endmacro %}{{ m(1) }}{% call m(1) %}{% endcall %}{{ m }}",
+    "{% macro a() %}[{{ caller() }}]{% endmacro %}{% macro b() %}{% set given = caller %}({% call a() %}{{ given() }}!{% endcall %}){% endmacro %}{% for i in [7] %}{% call b() %}{{ i }}{% endcall %}{% endfor %}",
+    # recursive loops
+    "{% for n in [1, [2, [3]], []] recursive %}{% if n is iterable %}({{ loop(n) }}){% else %}{{ n }}:{{ loop.depth }}{{ loop.depth0 }}{% endif %}{% else %}none{% endfor %}",
+    "{% set k = 'k' %}{% for n in [{'c': [{'c': []}]}] recursive %}{{ k }}{% set k = 'l' %}{{ loop(n.c) }}{{ k }}{% endfor %}",
+    # blocks
+    "{% filter upper | replace('A', '<') %}abc {{ '&' }}{% endfilter %}{% set x | trim | upper %} a {% endset %}[{{ x }}]",
+    "{% for i in [1, 2] %}{% filter upper %}a{% if i == 1 %}{% continue %}{% endif %}q{% endfilter %}{% endfor %}",
+    "{% for i in [1, 2] %}{% set x %}{% if i == 1 %}{% break %}{% endif %}q{% endset %}{{ x }}{% endfor %}{{ x }}",
+    "{% set a = 1 %}{% with a = 2, b = a %}{{ a }}{{ b }}{% set a = 3 %}{{ a }}{% endwith %}{{ a }}",
+    "{% for i in [] %}{% else %}{% set q = 1 %}{{ q }}{% endfor %}{{ q is defined }}",
+    "{% set d = {1: 'a', true: 'b', 'x': {2.5: none}} %}{{ d }}{{ d[1.0] }}{{ d | tojson }}{{ 1 in d }}{{ d.get(1) }}{{ d.get(7, 'q') }}{% for k in d %}{{ k }}{% endfor %}",
+    # generators are true even when empty, and are read once
+    "{% set g = [1, 2, 3] | select('gt', 1) %}{% if g %}y{% endif %}{{ g is sequence }}{{ g | first }}{{ g | list }}{{ g | list }}{{ [] | select and 'true' }}",
+    "{{ none | map('upper') | list }}{{ 0 | select | list }}{{ missing | selectattr('a') | list }}{{ (range(0) or 'e') }}{{ {}.items() or 'e' }}",
+    "{% set s = '<b>' | safe %}{{ s + '<' }}{{ '<' + s }}{{ s ~ '<' }}{{ s.upper() + '<' }}{{ s[1:] + '&' }}{{ ('<' | e) * 2 + '<' }}{{ [s, '<'] | join('<') }}",
 ]
 
-EXPRESSIONS = """
-1 + 2 * 3 - 4 / 2
-7 // 2
--7 // 2
--7 % 3
-7 % -3
-7.5 % 2
--7.5 // 2
-2 ** 10
-2 ** -1
-2 ** 3 ** 2
--2 ** 2
-1_000
-1e3
-1.5e-7
-123456789012345678.0
-0.1 + 0.2
-1e16
-1e22
-10 / 5
-3.0
-true
-none
-[1, 'a', none, true, 2.5, "it's", 'q"q', '\\n\\x01']
-(1, 'a')
-(1,)
-()
-{'a': 1, 'b': [2]}
-{'a': 1}['a']
-{'a': {'b': {'c': 7}}}.a.b.c
-[1, 2, 3][-1]
-[1, 2, 3][5] is defined
-[1, 2, 3].1
-'abc'[1]
-'abc'[-1]
-'naïve日本'[2:-1]
-'abcdef'[::2]
-'abcdef'[::-1]
-'abcdef'[4:1:-1]
-'abcdef'[-100:100]
-'abcdef'[5:2]
-[1,2,3,4][1:]
-[1,2,3,4][:-1]
-[1,2,3,4][::-2]
-'a' ~ 1 ~ none ~ true ~ 2.0
-'a' 'b' "c"
-'a' * 3
-[1] * 3
-3 * 'ab'
-'a' + 'b'
-[1] + [2]
-1 < 2 < 3
-1 < 2 > 3
-1 == 1.0
-'a' < 'b'
-'a' in 'cat'
-'z' not in 'cat'
-1 in [1, 2]
-'k' in {'k': 1}
-'' in 'x'
-not 1 == 2
-not true or true
-true and 0
-0 or 'x'
-1 and 2
-'yes' if true else 'no'
-'yes' if false
-'a' if false else 'b' if false else 'c'
-[] == []
-{'a': 1} == {'a': 1}
-none == none
-missing == missing_too
-missing is undefined
-missing is defined
-missing
-missing | default('d')
-'' | default('d')
-'' | default('d', true)
-'' | d('d', boolean=true)
-none | default('d')
-missing | length
-missing | upper
-missing in ['x']
-'  pad '.strip()
-'xxaxx'.strip('x')
-'xyaxy'.lstrip('xy')
-'xyaxy'.rstrip('yx')
-' \\t\\n\\u00a0a\\u3000'.strip()
-' a b  c '.split()
-' a b  c '.split(none, 1)
-'a,b,,c'.split(',')
-'a,b,,c'.split(',', 2)
-'a</t>b</t>c'.split('</t>')[-1]
-''.split()
-''.split(',')
-'abc'.startswith('ab')
-'abc'.startswith(('x', 'a'))
-'abc'.endswith('bc')
-'aBc'.upper() + 'aBc'.lower()
-"they're bill's friends".title()
-"they're bill's-friends (ok)" | title
-'hELLO wORLD'.capitalize()
-'éCOLE' | capitalize
-'ÀÉ straße'.lower()
-'aaa'.replace('a', 'b', 2)
-'aaa' | replace('a', 'b')
-'abc'.replace('', '-')
-'abc' | replace('b', '')
-', '.join(['a', 'b'])
-['a', 1, none] | join('-')
-[1, 2] | join
-[{'a': 1}, {'a': 2}] | join('+', attribute='a')
-'abc'.find('c')
-'日本'.find('本')
-'abc'.find('x')
-'12'.isdigit()
-'a\\nb\\r\\nc\\n'.splitlines()
-{'a': 1, 'b': 2}.keys() | list
-{'a': 1, 'b': 2}.values() | list
-{'a': 1, 'b': 2}.items() | list
-{'a': 1} | items | list
-{'a': 1}.get('a')
-{'a': 1}.get('b')
-{'a': 1}.get('b', 'c')
-'abc' | first
-'abc' | last
-[1, 2, 3] | first
-[] | first is defined
-[3, 1, 2] | sort
-['b', 'A', 'c'] | sort
-[3, 1, 2] | sort(reverse=true)
-[{'n': 2}, {'n': 1}] | sort(attribute='n') | map(attribute='n') | list
-[1, 2, 3] | reverse | list
-'abc' | reverse
-'5' | int + 1
-'x' | int
-'x' | int(7)
-' 12 ' | int
-'3.9' | int
-3.9 | int
-'2.5' | float
-3 | string + 'x'
-'abc' | list
-'a\\nb' | indent
-'a\\n\\nb' | indent(2)
-'a\\nb' | indent(2, true)
--3 | abs
-(-3) | abs
-[1, 2, 3] | length
-'日本' | count
-' x ' | trim
-'xxaxx' | trim('x')
-5 | upper
-['a', 'b'] | map('upper') | join
-[1, 2, 3, 4] | select('odd') | list
-[1, 2, 3, 4] | reject('odd') | list
-[0, 1, '', 'a'] | select | list
-[1, 2, 3, 4] | select('gt', 2) | list
-[{'a': 1}, {}] | map(attribute='a', default=0) | list
-[{'a': 1}, {'a': 0}] | selectattr('a') | list
-[{'a': 1}, {'b': 0}] | selectattr('a', 'defined') | list
-{'b': 1, 'a': [1, 'x\\n"é/<>&', none, true, 1.5]} | tojson
-{} | tojson
-[] | tojson
-[[], {}] | tojson(indent=2)
-{'a': [1, {'b': 2}]} | tojson(indent=4)
-'\\u00e9\\x7f\\u2028' | tojson
-'a' is string and 1 is number and [] is iterable and {} is mapping
-[] is sequence
-'x' is mapping
-1 is integer
-1.0 is float
-true is boolean
-true is true
-1 is true
-false is false
-3 is odd
-4 is even
-9 is divisibleby 3
-9 is divisibleby(2)
-1 is eq 1
-1 is in [1, 2]
-1 is not in [1, 2]
-1 is not none
-'a' is not string
-range is callable
-range(5) | list
-range(1, 10, 3) | list
-range(3, 0, -1) | list
-dict(a=1, b='x')
-namespace(a=1).a
-namespace(a=1).b is defined
-messages[0].role.upper()
-messages[1].content | trim | length
-messages | length
-messages[-1]['content'][:5]
-messages[0].missing is defined
-messages[0].missing
-(messages | first).role
-messages[1]['content'].strip().split(' ')[0]
-(1, 2) == (1, 2)
-"\\"q\\" \\'s\\' \\\\ \\d \\t|"
-1 if 2 is even else 3
-not missing
--1 | string
-'%' ~ 'x'
-[[1, 2], [3]] | map('length') | list
-{'a': none}.a is none
-{'trailing': 1,}
-[1, 2,]
-loop is defined
-true if 'a' == 'a' and 'b' != 'c'
-'a'.b is defined
-1.5 == 1.5
-10 // 0.3
-3 > 2 >= 2
-""".strip().split("\n")
+EXPRESSIONS = pathlib.Path(__file__).with_name("chat_template_expressions.txt").read_text(encoding="utf-8").splitlines()
 
 # What must be refused: rendering raises in Python too.
 REFUSED = [
@@ -297,6 +103,14 @@ REFUSED = [
     "{# open", "{{ a b }}", "{% set %}", "{{ } }}", "{% if true %}{% endfor %}", "{{ 1 if }}", "{{ | upper }}",
     "{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "{{ [1, 2 }}", "{% raw %}x", "{{ none + 1 }}", "{{ @ }}",
     "{% break %}", "{{ messages[0].content + 1 }}", "{{ range(1000000) | list }}", "{{ none.x.y }}",
+    "{{ '%d' % 'a' }}", "{{ '%s %s' % ('a',) }}", "{{ '%s' % (1, 2) }}", "{{ '%y' % 1 }}", "{{ '%' % 1 }}", "{{ '{' | string.format(1) }}",
+    "{{ '{}'.format() }}", "{{ '{'.format(1) }}", "{{ '}'.format(1) }}", "{{ '{:d}'.format('a') }}", "{{ '{} {0}'.format(1) }}", "{{ '{x}'.format(1) }}",
+    "{{ 'a'.rsplit('') }}", "{{ 'a'.index('b') }}", "{{ [1].index(2) }}", "{{ [1].append(2) }}", "{{ {'a': 1}.update(b=2) }}", "{{ {[]: 1} }}",
+    "{% for i in [1] %}{{ loop([]) }}{% endfor %}", "{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", "{% macro m() %}{% endmacro %}{% call m() %}{% endcall %}",
+    "{% macro a() %}{{ caller() }}{% endmacro %}{% macro b() %}{% call a() %}{{ caller() }}{% endcall %}{% endmacro %}{% call b() %}{% endcall %}",
+    "{% call 1 %}{% endcall %}", "{% filter %}{% endfilter %}", "{% filter upper %}", "{% call m() %}", "{% with a = 1 %}", "{% with a %}{% endwith %}",
+    "{% macro m(a=1, b) %}{% endmacro %}", "{% for i in [1] %}{% call m() %}{% break %}{% endcall %}{% endfor %}", "{{ [1, 2] | select | length }}",
+    "{{ ([1] | map('string')) + [2] }}", "{{ {'a': 1} | join(',', 5, 6) }}", "{{ 5 | dictsort }}", "{{ [1, 'a'] | sort }}", "{{ [] | batch(0) | list | first + 1 }}", "{{ 1 | indent }}",
 ]
 
 

@@ -1,10 +1,13 @@
 // A backend whose "KV cache" is the token history itself: every token is written to its block, and the next token is a
 // function of the whole history read back through the block table. A wrong table, a block shared or freed too early,
-// or a token planned twice changes the text. A step can be held open, slowed, failed.
+// or a token planned twice changes the text. A step can be held open, slowed, failed; so can a copy, which reads or
+// writes its blocks only when it ends, so that a block given away too early changes a text, too.
 #pragma once
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
+#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -23,6 +26,16 @@ class fake_backend final : public gpu::backend {
     info_.num_blocks = num_blocks;
     info_.block_bytes = block_size * sizeof(token_id);
     pool_.assign(std::size_t{block_size} * num_blocks, -1);
+    copier_ = std::thread([this] { serve_copies(); });
+  }
+  /// Ends the copies that are still under way, held or not.
+  ~fake_backend() override {
+    {
+      std::lock_guard lock(mutex_);
+      closing_ = true;
+      changed_.notify_all();
+    }
+    copier_.join();
   }
 
   const gpu::device_info& info() const override { return info_; }
@@ -50,7 +63,17 @@ class fake_backend final : public gpu::backend {
     return result;
   }
 
-  void copy(gpu::block_copy, std::function<void(bool)> done) override { done(false); }
+  void copy(gpu::block_copy ask, std::function<void(bool)> done) override {
+    if (refuse_next_copy.exchange(false)) throw gpu::batch_error("asked to refuse");
+    if (ask.host.size() != ask.blocks.size()) throw gpu::batch_error("copy: host places and blocks differ");
+    for (std::size_t i = 0; i < ask.blocks.size(); ++i)
+      if (ask.blocks[i] >= info_.num_blocks || ask.host[i].size() != info_.block_bytes)
+        throw gpu::batch_error("copy: block or host size does not fit");
+    std::lock_guard lock(mutex_);
+    copies_.push_back({std::move(ask), std::move(done)});
+    ++copies_started_;
+    changed_.notify_all();
+  }
 
   /// The next token after `history`, as this backend computes it.
   token_id next_token(const std::vector<token_id>& history, std::uint64_t seed) const {
@@ -79,13 +102,91 @@ class fake_backend final : public gpu::backend {
     return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return started_ >= count; });
   }
 
+  /// While held, no copy ends.
+  void hold_copies() {
+    std::lock_guard lock(mutex_);
+    copies_held_ = true;
+  }
+  void let_copies_go() {
+    std::lock_guard lock(mutex_);
+    copies_held_ = false;
+    changed_.notify_all();
+  }
+  /// Lets the oldest copy end that is held; the others stay.
+  void let_one_copy_go() {
+    std::lock_guard lock(mutex_);
+    ++copies_allowed_;
+    changed_.notify_all();
+  }
+  bool wait_copies_started(std::uint64_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return copies_started_ >= count; });
+  }
+  /// Ended: `done` has returned.
+  bool wait_copies_ended(std::uint64_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return copies_ended_ >= count; });
+  }
+  std::uint64_t copies_started() const {
+    std::lock_guard lock(mutex_);
+    return copies_started_;
+  }
+
   std::atomic<bool> fail_next{false};
+  std::atomic<bool> refuse_next_copy{false};       ///< copy() throws
+  std::atomic<std::uint32_t> fail_copies{0};       ///< that many of the next copies end with ok = false, half done
+  /// The last byte of that many of the next copies to the host changes as soon as `done` has returned. No copy back
+  /// may have been asked for by then.
+  std::atomic<std::uint32_t> corrupt_copies{0};
+  std::chrono::microseconds copy_time{0};  ///< set before use
   std::chrono::microseconds step_time{0};  ///< set before use
 
  private:
   struct planned : gpu::planned_step {
     gpu::step_batch batch;
   };
+
+  struct copy_job {
+    gpu::block_copy ask;
+    std::function<void(bool)> done;
+  };
+
+  void serve_copies() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] {
+        return closing_ || (!copies_.empty() && (!copies_held_ || copies_allowed_ > 0));
+      });
+      if (copies_.empty()) return;
+      if (copies_held_ && copies_allowed_ > 0) --copies_allowed_;
+      const copy_job job = std::move(copies_.front());
+      copies_.pop_front();
+      lock.unlock();
+      if (copy_time.count() > 0) std::this_thread::sleep_for(copy_time);
+      const bool out = job.ask.towards == gpu::block_copy::direction::to_host;
+      const bool ok = !take_one(fail_copies);
+      const auto count = ok ? job.ask.blocks.size() : job.ask.blocks.size() / 2;
+      for (std::size_t i = 0; i < count; ++i) {
+        token_id* const block = &pool_[std::size_t{job.ask.blocks[i]} * info_.block_size];
+        std::byte* const host = job.ask.host[i].data();
+        out ? std::memcpy(host, block, info_.block_bytes) : std::memcpy(block, host, info_.block_bytes);
+      }
+      const bool corrupt = out && ok && take_one(corrupt_copies);
+      job.done(ok);
+      if (corrupt) job.ask.host.back().back() ^= std::byte{1};
+      lock.lock();
+      ++copies_ended_;
+      changed_.notify_all();
+    }
+  }
+
+  /// Counts down, unless it is 0 already.
+  static bool take_one(std::atomic<std::uint32_t>& left) {
+    auto value = left.load();
+    while (value > 0 && !left.compare_exchange_weak(value, value - 1)) {
+    }
+    return value > 0;
+  }
 
   gpu::slice_result run_slice(const gpu::sequence_slice& slice) {
     const auto cell = [&](std::uint32_t position) -> token_id& {
@@ -112,6 +213,10 @@ class fake_backend final : public gpu::backend {
   std::condition_variable changed_;
   bool held_ = false;
   std::uint64_t started_ = 0;
+  std::deque<copy_job> copies_;
+  bool copies_held_ = false, closing_ = false;
+  std::uint64_t copies_allowed_ = 0, copies_started_ = 0, copies_ended_ = 0;
+  std::thread copier_;
 };
 
 }  // namespace troupe::test

@@ -73,7 +73,12 @@ class recording_observer : public core::observer {
   }
   void on_release_latency(double seconds) override { change([&] { latencies.push_back(seconds); }); }
   void on_load(std::uint32_t, std::uint32_t) override {}
-  void on_preemption() override { change([&] { ++preemptions; }); }
+  void on_preemption(bool parked) override { change([&] { ++preemptions, parks += parked ? 1 : 0; }); }
+  void on_move(const core::move_record& record) override { change([&] { moves.push_back(record); }); }
+  void on_host_tier(const core::host_tier_record& record) override { change([&] { host = record; }); }
+  void on_prefix(std::uint32_t tokens, std::uint32_t hit) override {
+    change([&] { prefix_queried += tokens, prefix_hit += hit; });
+  }
   void on_inter_token(double) override {}
   void on_violation(const std::string& invariant) override { change([&] { violations.push_back(invariant); }); }
 
@@ -95,7 +100,10 @@ class recording_observer : public core::observer {
   std::uint64_t released = 0;
   std::vector<double> latencies;
   std::vector<std::string> violations;
-  int preemptions = 0;
+  int preemptions = 0, parks = 0;
+  std::vector<core::move_record> moves;
+  core::host_tier_record host;
+  std::uint64_t prefix_queried = 0, prefix_hit = 0;
 
  private:
   template <class Change>

@@ -4,6 +4,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,47 +16,90 @@ namespace troupe::test {
 
 struct tiny_llama {
   std::uint32_t layers = 2;
-  std::uint32_t width = 64;      ///< a multiple of 32, and of heads
-  std::uint32_t ffn_width = 96;  ///< a multiple of 32
+  std::uint32_t width = 64;      ///< a multiple of 32 (256 for the K-types), and of heads
+  std::uint32_t ffn_width = 96;  ///< a multiple of 32 (256 for the K-types)
   std::uint32_t heads = 4;
   std::uint32_t kv_heads = 2;
   std::uint32_t context = 256;
-  std::uint32_t type = 1;  ///< of the matrices: 0 F32, 1 F16, 2 Q4_0, 3 Q4_1, 8 Q8_0
+  std::uint32_t type = 1;  ///< of the matrices, in ggml's numbers; see random_weights
   bool tied = true;        ///< no output.weight
   std::uint64_t seed = 1;
+  float rope_base = 10000.0f;
+  /// Of token_embd, attn_v and ffn_down, as files of mixed types have it; none: `type`.
+  std::optional<std::uint32_t> other_type = std::nullopt;
+  float query_spread = 1.0f;  ///< widens attn_q: attention looks at few tokens instead of all
 };
 
-/// The bits of a half-precision number; only normal values, rounded towards zero.
+/// The bits of a half-precision number, rounded towards zero; not for infinities.
 inline std::uint16_t half_bits(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   const auto exponent = static_cast<std::int32_t>((bits >> 23) & 0xff) - 127 + 15;
   const auto sign = (bits >> 16) & 0x8000u;
-  if (exponent <= 0) return static_cast<std::uint16_t>(sign);
+  if (exponent <= 0) {  // subnormal
+    const auto shift = static_cast<std::uint32_t>(14 - exponent);
+    const auto fraction = shift > 24 ? 0u : ((bits & 0x7fffffu) | 0x800000u) >> shift;
+    return static_cast<std::uint16_t>(sign | fraction);
+  }
   return static_cast<std::uint16_t>(sign | (static_cast<std::uint32_t>(exponent) << 10) |
                                     ((bits >> 13) & 0x3ffu));
 }
 
-/// `count` random weights in ggml type `type`, uniform around 0 with about the given spread.
+/// A ggml type's block: how many weights, which f16 fields it has, how many other bytes, and the
+/// spread of its weights in units of `d` when those bytes are random.
+struct block_shape {
+  std::uint32_t elements;
+  float minimum;  ///< m or dmin in units of d that centres the weights; 0: no such field
+  std::uint32_t other_bytes;  ///< codes and sub-block scales, all of them uniform
+  float spread;
+  bool scale_last = false;
+};
+
+inline block_shape block_shape_of(std::uint32_t type) {
+  switch (type) {
+    case 2:  // Q4_0
+      return {32, 0.0f, 16, 4.6f};
+    case 3:  // Q4_1
+      return {32, -7.5f, 16, 4.6f};
+    case 6:  // Q5_0
+      return {32, 0.0f, 20, 9.2f};
+    case 7:  // Q5_1
+      return {32, -15.5f, 20, 9.2f};
+    case 8:  // Q8_0
+      return {32, 0.0f, 32, 73.0f};
+    case 12:  // Q4_K: scales and minima 0..63, so weights are d * (s * code - 7.5 * m)
+      return {256, 7.5f, 140, 257.0f};
+    case 13:  // Q5_K
+      return {256, 15.5f, 172, 528.0f};
+    default:  // Q6_K: scales -128..127, codes -32..31
+      return {256, 0.0f, 208, 1366.0f, true};
+  }
+}
+
+/// `count` random weights in ggml type `type` (0 F32, 1 F16, 30 BF16 and those of block_shape_of),
+/// around 0 with about the given spread.
 inline std::string random_weights(std::mt19937_64& random, std::uint32_t type, std::uint64_t count,
                                   float spread) {
   const auto uniform = [&] {
     return static_cast<float>(random() >> 40) / static_cast<float>(1 << 24);
   };
   std::string out;
-  if (type <= 1) {
+  if (type <= 1 || type == 30) {
     for (std::uint64_t i = 0; i < count; ++i) {
       const float weight = (uniform() * 2 - 1) * spread * 1.7f;
-      out += type == 0 ? number_bytes(weight) : number_bytes(half_bits(weight));
+      const auto bits = number_bytes(weight);
+      out += type == 0 ? bits : type == 1 ? number_bytes(half_bits(weight)) : bits.substr(2);
     }
     return out;
   }
-  for (std::uint64_t block = 0; block < count / 32; ++block) {
-    const float scale = spread * (0.5f + uniform()) / (type == 8 ? 73.0f : 4.6f);
-    out += number_bytes(half_bits(scale));
-    if (type == 3) out += number_bytes(half_bits(-7.5f * scale));
-    for (int i = 0; i < (type == 8 ? 32 : 16); ++i)
+  const block_shape shape = block_shape_of(type);
+  for (std::uint64_t block = 0; block < count / shape.elements; ++block) {
+    const float scale = spread * (0.5f + uniform()) / shape.spread;
+    if (!shape.scale_last) out += number_bytes(half_bits(scale));
+    if (shape.minimum != 0.0f) out += number_bytes(half_bits(shape.minimum * scale));
+    for (std::uint32_t i = 0; i < shape.other_bytes; ++i)
       out += static_cast<char>(static_cast<unsigned char>(random() >> 56));
+    if (shape.scale_last) out += number_bytes(half_bits(scale));
   }
   return out;
 }
@@ -113,7 +157,8 @@ inline gguf_writer tiny_llama_metadata(const tiny_llama& model) {
   file.u32("llama.feed_forward_length", model.ffn_width).u32("llama.context_length", model.context);
   file.u32("llama.attention.head_count", model.heads)
       .u32("llama.attention.head_count_kv", model.kv_heads);
-  file.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f).f32("llama.rope.freq_base", 10000.0f);
+  file.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
+      .f32("llama.rope.freq_base", model.rope_base);
   file.u32("llama.rope.dimension_count", model.width / model.heads);
   const auto vocabulary = tiny_vocabulary_of_bytes();
   file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "smollm");
@@ -135,9 +180,11 @@ inline void add_tiny_llama_tensors(gguf_writer& file, const tiny_llama& model) {
   const std::uint64_t width = model.width, ffn_width = model.ffn_width;
   const std::uint64_t kv_width = width / model.heads * model.kv_heads,
                       vocab = tiny_vocabulary_of_bytes().tokens.size();
-  const auto matrix = [&](const std::string& name, std::uint64_t in, std::uint64_t out) {
-    const float spread = 1.0f / std::sqrt(static_cast<float>(in));
-    file.tensor(name, {in, out}, model.type, random_weights(random, model.type, in * out, spread));
+  const std::uint32_t other = model.other_type.value_or(model.type);
+  const auto matrix = [&](const std::string& name, std::uint64_t in, std::uint64_t out,
+                          std::uint32_t type, float widened = 1.0f) {
+    const float spread = widened / std::sqrt(static_cast<float>(in));
+    file.tensor(name, {in, out}, type, random_weights(random, type, in * out, spread));
   };
   const auto norm = [&](const std::string& name) {
     std::string weights;
@@ -147,21 +194,21 @@ inline void add_tiny_llama_tensors(gguf_writer& file, const tiny_llama& model) {
     }
     file.tensor(name, {width}, 0, weights);
   };
-  matrix("token_embd.weight", width, vocab);
+  matrix("token_embd.weight", width, vocab, other);
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     const auto prefix = "blk." + std::to_string(layer) + ".";
     norm(prefix + "attn_norm.weight");
-    matrix(prefix + "attn_q.weight", width, width);
-    matrix(prefix + "attn_k.weight", width, kv_width);
-    matrix(prefix + "attn_v.weight", width, kv_width);
-    matrix(prefix + "attn_output.weight", width, width);
+    matrix(prefix + "attn_q.weight", width, width, model.type, model.query_spread);
+    matrix(prefix + "attn_k.weight", width, kv_width, model.type);
+    matrix(prefix + "attn_v.weight", width, kv_width, other);
+    matrix(prefix + "attn_output.weight", width, width, model.type);
     norm(prefix + "ffn_norm.weight");
-    matrix(prefix + "ffn_gate.weight", width, ffn_width);
-    matrix(prefix + "ffn_up.weight", width, ffn_width);
-    matrix(prefix + "ffn_down.weight", ffn_width, width);
+    matrix(prefix + "ffn_gate.weight", width, ffn_width, model.type);
+    matrix(prefix + "ffn_up.weight", width, ffn_width, model.type);
+    matrix(prefix + "ffn_down.weight", ffn_width, width, other);
   }
   norm("output_norm.weight");
-  if (!model.tied) matrix("output.weight", width, vocab);
+  if (!model.tied) matrix("output.weight", width, vocab, model.type);
 }
 
 inline std::string tiny_llama_bytes(const tiny_llama& model = {}) {

@@ -111,7 +111,7 @@ TEST_CASE("cpu device: a sequence whose KV holds NaN gets bad logits alone", "[g
   const auto model = load_tiny({});
   cpu_backend device(model, device_options(2, 4));
   std::vector<std::byte> broken(device.info().block_bytes, std::byte{0xFF});
-  REQUIRE(copy_now(device, {block_copy::direction::to_device, {0}, broken}));
+  REQUIRE(copy_now(device, {block_copy::direction::to_device, {0}, {broken}}));
   step_batch batch;
   batch.slices.push_back(slice_of(0, counting(9), 8, 1, {0}));
   batch.slices.push_back(slice_of(1, counting(9), 0, 9, {1}));
@@ -138,7 +138,10 @@ TEST_CASE("cpu device: blocks copied out and into other blocks continue with the
     run_step(device, std::move(batch));
   };
   run(0, 0, 33, {0, 1, 2});
-  std::vector<std::byte> host(3 * device.info().block_bytes);
+  // Host places lie where they like: here the other way round, with gaps.
+  std::vector<std::byte> bytes(6 * device.info().block_bytes);
+  const auto cut = cut_into_blocks(bytes, device.info().block_bytes);
+  const std::vector<std::span<std::byte>> host{cut[5], cut[3], cut[0]};
   REQUIRE(copy_now(device, {block_copy::direction::to_host, {0, 1, 2}, host}));
   REQUIRE(copy_now(device, {block_copy::direction::to_device, {7, 3, 5}, host}));
   run(0, 33, 7, {0, 1, 2});
@@ -152,14 +155,23 @@ TEST_CASE(
     "[gpu]") {
   const auto model = load_tiny({});
   std::atomic<int> finished{0};
-  std::vector<std::byte> host;
+  std::vector<std::byte> bytes;
   {
+    using Catch::Matchers::Contains;
     cpu_backend device(model, device_options(1, 4));
-    host.resize(2 * device.info().block_bytes);
-    CHECK_THROWS_AS(device.copy({block_copy::direction::to_host, {0}, host}, [](bool) {}),
-                    batch_error);
-    CHECK_THROWS_AS(device.copy({block_copy::direction::to_host, {0, 4}, host}, [](bool) {}),
-                    batch_error);
+    const std::uint64_t one = device.info().block_bytes;
+    bytes.resize(2 * one);
+    const auto host = cut_into_blocks(bytes, one);
+    const auto asking = [&](std::vector<std::uint32_t> blocks,
+                            std::vector<std::span<std::byte>> places) {
+      device.copy({block_copy::direction::to_host, std::move(blocks), std::move(places)},
+                  [&](bool) { finished += 1000; });
+    };
+    CHECK_THROWS_AS(asking({0}, host), batch_error);
+    CHECK_THROWS_WITH(asking({0}, host), Contains("2 host places for 1 blocks"));
+    CHECK_THROWS_WITH(asking({0, 4}, host), Contains("blocks[1] is 4, the pool has 4"));
+    CHECK_THROWS_WITH(asking({0, 1}, {host[0], host[1].first(5)}),
+                      Contains("host[1] holds 5 bytes, a block has " + std::to_string(one)));
     for (int i = 0; i < 50; ++i) {
       device.copy({block_copy::direction::to_host, {0, 1}, host}, [&](bool ok) { finished += ok; });
     }

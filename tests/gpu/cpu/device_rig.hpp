@@ -2,9 +2,11 @@
 // follow a sequence, and a record of all logits by (slice key, position). Header only, for the
 // tests of this folder.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,15 @@ inline gpu::sequence_slice slice_of(std::uint64_t key, const std::vector<token_i
 /// Asks for the logits of every position, by scoring some token there.
 inline void want_all(gpu::sequence_slice& slice) {
   slice.score_targets.assign(slice.tokens.size(), 0);
+}
+
+/// Host places of one block each, one behind another in `bytes`.
+inline std::vector<std::span<std::byte>> cut_into_blocks(std::vector<std::byte>& bytes,
+                                                         std::uint64_t block_bytes) {
+  std::vector<std::span<std::byte>> places;
+  for (std::size_t at = 0; at < bytes.size(); at += block_bytes)
+    places.push_back(std::span(bytes).subspan(at, std::min(bytes.size() - at, block_bytes)));
+  return places;
 }
 
 inline std::vector<std::uint32_t> blocks_from(std::uint32_t first, std::uint32_t count) {

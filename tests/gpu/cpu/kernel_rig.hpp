@@ -50,21 +50,21 @@ struct test_matrix {
   std::vector<double> values;  ///< [row][cols], exact
 };
 
-inline test_matrix random_matrix(gpu::weight_kind kind, std::uint32_t rows, std::uint32_t cols,
+/// `cols` is a multiple of the type's block.
+inline test_matrix random_matrix(gpu::tensor_type type, std::uint32_t rows, std::uint32_t cols,
                                  std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  const std::uint32_t type[] = {0, 1, 2, 3, 8};
   const std::string bytes =
-      random_weights(random, type[static_cast<int>(kind)], std::uint64_t{rows} * cols, 0.2f);
+      random_weights(random, static_cast<std::uint32_t>(type), std::uint64_t{rows} * cols, 0.2f);
   const auto* file = reinterpret_cast<const std::byte*>(bytes.data());
   test_matrix m;
-  m.packed = gpu::packed_shape(kind, rows, cols);
+  m.packed = gpu::packed_shape(type, rows, cols);
   m.memory.resize(gpu::packed_bytes(m.packed));
-  gpu::pack_panels(m.packed, file, 0, m.packed.panels, m.memory.data());
+  gpu::pack_panels(m.packed, type, file, 0, m.packed.panels, m.memory.data());
   m.packed.data = m.memory.data();
   std::vector<float> row(cols);
   for (std::uint32_t r = 0; r < rows; ++r) {
-    gpu::embedding_row({kind, file, cols, r, row.data()});
+    gpu::embedding_row({type, file, cols, r, row.data()});
     m.values.insert(m.values.end(), row.begin(), row.end());
   }
   return m;

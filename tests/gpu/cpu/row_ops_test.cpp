@@ -18,10 +18,13 @@ TEST_CASE("quantize: codes are within half a step, and sums are those of the cod
           const std::size_t index = std::size_t{r / 8} * 3 + c / 32;
           const float step = t.scales[index].scale[r % 8];
           REQUIRE(std::fabs(t.decoded(r, c) - t.values[r * 96 + c]) <= 0.501 * step);
-          int sum = 0;
-          for (int k = 0; k < 32; ++k)
+          int sum = 0, low_sum = 0;
+          for (int k = 0; k < 32; ++k) {
             sum += t.codes[(index * 8 + r % 8) * 32 + static_cast<std::size_t>(k)];
+            if (k == 15) low_sum = sum;
+          }
           REQUIRE(t.scales[index].code_sum[r % 8] == sum);
+          REQUIRE(t.scales[index].low_sum[r % 8] == low_sum);
           REQUIRE(t.scales[index].sum[r % 8] == step * static_cast<float>(sum));
         }
       }

@@ -99,6 +99,29 @@ TEST_CASE("step_layout: a broken batch is refused naming slice, field and value"
              Contains("score_targets[3] is 100"));
 }
 
+TEST_CASE("step_layout: what the sampler would index with is checked", "[gpu]") {
+  using Catch::Matchers::Contains;
+  const auto with_history = [](std::vector<token_id> history, std::uint32_t prompt) {
+    return refusal([&](step_batch& b) {
+      b.slices[0].sampling.presence_penalty = 1;
+      b.slices[0].history = history;
+      b.slices[0].history_prompt = prompt;
+    });
+  };
+  const std::vector<token_id> history(17, 5);  // start 14 and three tokens
+  CHECK(with_history(history, 17) == "accepted");
+  CHECK_THAT(with_history(history, 18), Contains("history_prompt is 18, history has 17"));
+  CHECK_THAT(with_history(std::vector<token_id>(17, 100), 0), Contains("history[0] is 100"));
+  CHECK_THAT(with_history(std::vector<token_id>(17, -1), 0), Contains("history[0] is -1"));
+  CHECK_THAT(with_history({}, 0), Contains("history has 0 entries, before the sampled token are 17"));
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[0].sampling.logit_bias = {{1, 0.5f}, {100, 1.0f}};
+             }),
+             Contains("logit_bias[1] is 100"));
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].mass_top_k = 21; }),
+             Contains("mass_top_k is 21"));
+}
+
 TEST_CASE("step_layout: a block shared for reading by two slices is accepted", "[gpu]") {
   step_batch batch = good_batch();
   batch.slices[1].start = 16;

@@ -50,7 +50,7 @@ std::string repeated(const std::string& text, std::size_t count) {
 TEST_CASE("chat_template: templates and expressions render as Python's Jinja2 renders them") {
   std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/data/chat_template_goldens.json");
   const auto goldens = nlohmann::json::parse(in);
-  REQUIRE(goldens.size() > 300);
+  REQUIRE(goldens.size() > 500);
   for (const auto& golden : goldens) {
     std::vector<chat_turn> messages;
     for (const auto& turn : golden["messages"]) messages.push_back({turn[0], turn[1]});
@@ -170,7 +170,8 @@ TEST_CASE("chat_template: deep nesting is refused, not a stack overflow") {
           std::string::npos);
   }
   for (const std::string block :
-       {"{% if 1 %}", "{% for i in [1] %}", "{% set x %}", "{% macro m() %}", "{% generation %}"}) {
+       {"{% if 1 %}", "{% for i in [1] %}", "{% set x %}", "{% macro m() %}", "{% generation %}",
+        "{% call m() %}", "{% filter upper %}", "{% with a = 1 %}", "{% set x | upper %}"}) {
     CHECK(failure(repeated(block, 50'000)).find("nested more than 100 deep") != std::string::npos);
   }
   CHECK(render("{{ " + repeated("(", 40) + "1" + repeated(")", 40) + " }}") == "1");
@@ -179,6 +180,15 @@ TEST_CASE("chat_template: deep nesting is refused, not a stack overflow") {
 TEST_CASE("chat_template: endless or huge renderings end in an error within a second or so") {
   const auto start = std::chrono::steady_clock::now();
   CHECK(failure("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").find("deep") !=
+        std::string::npos);
+  CHECK(failure("{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}").find("deep") !=
+        std::string::npos);
+  CHECK(failure("{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{% endmacro %}{{ m() }}")
+            .find("deep") != std::string::npos);
+  CHECK(failure("{{ '%99999s' % 1 ~ '%100001s' % 1 }}").find("a number above 100000") !=
+        std::string::npos);
+  CHECK(failure("{{ '{:999999999999}'.format(1) }}").find("a number above") != std::string::npos);
+  CHECK(failure("{{ ('x' * 1000000) | replace('', 'y' * 1000) }}").find("16777216") !=
         std::string::npos);
   const std::string loops =
       "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{{ a }}{% "
@@ -208,6 +218,23 @@ TEST_CASE("chat_template: endless or huge renderings end in an error within a se
         std::chrono::seconds(20));  // about 1 s without sanitizers
 }
 
+TEST_CASE("chat_template: what cannot be done right is refused by name, never done silently") {
+  CHECK(failure("{{ messages[0].content.strip }}")
+            .find("a string's method \"strip\" is not called") != std::string::npos);
+  CHECK(failure("{{ messages[0].items is defined }}")
+            .find("a dict's method \"items\" is not called") != std::string::npos);
+  CHECK(failure("{{ range(3) }}").find("cannot be printed; use | list") != std::string::npos);
+  CHECK(failure("{{ [1] | map('string') }}").find("use | list") != std::string::npos);
+  CHECK(failure("{{ {'a': 1}.items() | tojson }}").find("use | list") != std::string::npos);
+  CHECK(failure("{{ namespace(a=1) }}").find("a namespace cannot be printed") != std::string::npos);
+  CHECK(failure("{{ ('<' | safe).replace('a', 'b') }}").find("marked safe is not supported") !=
+        std::string::npos);
+  CHECK(failure("{% set ns = namespace() %}{% for i in [1] %}{% macro m() %}{% endmacro %}{% set "
+                "ns.m = m %}{% endfor %}{{ ns.m() }}")
+            .find("m is called after the block it was made in has ended") != std::string::npos);
+  CHECK(failure("{% include 'x' %}").find("unknown tag \"include\"") != std::string::npos);
+}
+
 TEST_CASE("chat_template: a namespace that holds itself goes away") {
   CHECK(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = [b, a] %}{{ "
                "a.b[0].a.b | length }}") == "2");
@@ -224,6 +251,14 @@ TEST_CASE("chat_template: long conversations and long content are rendered") {
 
 TEST_CASE("chat_template: the clock's format is applied") {
   CHECK(render("{{ strftime_now('%Y') | length }}") == "4");
+  const auto subject = chat_template::compile("{{ strftime_now('%d %b %Y %H:%M') }}");
+  const auto at = [&](std::int64_t seconds) {
+    const std::chrono::system_clock::time_point now{std::chrono::seconds(seconds)};
+    return joined(subject.render(hello, false, now));
+  };
+  CHECK(at(0) == "01 Jan 1970 00:00");
+  CHECK(at(1753868042) == "30 Jul 2025 09:34");
+  CHECK(at(-1) == "31 Dec 1969 23:59");
   CHECK(failure("{{ strftime_now() }}").find("format is missing") != std::string::npos);
 }
 

@@ -184,12 +184,47 @@ TEST_CASE("C205 gguf: what is not a regular file is refused before anything is r
 }
 
 TEST_CASE("C205 gguf: tensor types that cannot be loaded are named") {
-  CHECK(refusal_of(one_tensor({32}, 12)) ==
-        "tensor \"w\": type is Q4_K (type 12), supported are F32, F16, Q4_0, Q4_1 and Q8_0");
-  CHECK(
-      refusal_of(one_tensor({32}, 4000)).starts_with("tensor \"w\": type is unknown (type 4000)"));
+  const std::string supported =
+      ", supported are F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K and BF16";
+  CHECK(refusal_of(one_tensor({256}, 10)) == "tensor \"w\": type is Q2_K (type 10)" + supported);
+  CHECK(refusal_of(one_tensor({32}, 39)) == "tensor \"w\": type is MXFP4 (type 39)" + supported);
+  for (const std::uint32_t type : {4u, 31u, 38u, 40u, 4000u, ~0u}) {
+    CHECK(refusal_of(one_tensor({32}, type)) ==
+          "tensor \"w\": type is unknown (type " + std::to_string(type) + ")" + supported);
+  }
+}
+
+TEST_CASE("C205 gguf: rows that do not fill a type's blocks are refused with both numbers") {
   CHECK(refusal_of(one_tensor({33}, 2)) ==
         "tensor \"w\": shape[0] is 33, not a multiple of the 32 elements of a Q4_0 block");
+  CHECK(refusal_of(one_tensor({48, 2}, 7)) ==
+        "tensor \"w\": shape[0] is 48, not a multiple of the 32 elements of a Q5_1 block");
+  for (const auto& [type, name] : std::vector<std::pair<std::uint32_t, std::string>>{
+           {12, "Q4_K"}, {13, "Q5_K"}, {14, "Q6_K"}}) {
+    CHECK(refusal_of(one_tensor({576, 16}, type)) ==
+          "tensor \"w\": shape[0] is 576, not a multiple of the 256 elements of a " + name +
+              " block");
+  }
+}
+
+TEST_CASE("C205 gguf: a tensor opened for inspection is checked like any other") {
+  const temporary_file file("");
+  const auto refused = [&](const std::string& bytes) {
+    file.write(bytes);
+    try {
+      gguf_file::open_any(file.path());
+    } catch (const model_error& error) {
+      return std::string(error.what()).substr(file.path().size() + 2);
+    }
+    return std::string("no error");
+  };
+  CHECK(refused(one_tensor({256}, 10).bytes()).starts_with("tensor \"w\": offset 0 plus its 84"));
+  CHECK(refused(one_tensor({255}, 10).bytes()) ==
+        "tensor \"w\": shape[0] is 255, not a multiple of the 256 elements of a Q2_K block");
+  CHECK(refused(one_tensor({32}, 4000, 1 << 20).bytes())
+            .starts_with("tensor \"w\": offset 1048576 plus its 0 bytes lies past the end"));
+  CHECK(refused(one_tensor({32}, 4000, ~0ull - 31).bytes()).ends_with("does not fit 64 bits"));
+  CHECK(refused(one_tensor({32}, 4000).bytes()) == "no error");
 }
 
 TEST_CASE("gguf: damaged values are refused with the key's name") {

@@ -89,6 +89,60 @@ TEST_CASE("gguf: version 2 and another alignment are read") {
   CHECK(std::string(reinterpret_cast<const char*>(b.data.data()), b.data.size()) == "efgh");
 }
 
+TEST_CASE("gguf: a file opened for inspection tells its metadata, and tensors of any type") {
+  gguf_writer writer;
+  writer.text("general.architecture", "unheard_of").u32("a", 7).i32("b", -7).f32("c", 0.5f);
+  writer.boolean("d", false).texts("e", {"x"}).i32s("f", {1, 2});
+  writer.array("g", 6, 1, number_bytes(1.5f));
+  writer.tensor("q2", {256, 3}, 10, std::string(84 * 3, 'q'));
+  writer.tensor("new", {5, 2}, 4000, std::string(64, 'n'));
+  writer.tensor("plain", {3}, 0, std::string(12, 'p'));
+  const temporary_file source(writer.bytes());
+  CHECK_THROWS_AS(gguf_file::open(source.path()), model_error);
+
+  const auto file = gguf_file::open_any(source.path());
+  CHECK(file.version() == 3);
+  std::vector<std::pair<std::string, std::string>> kinds;
+  for (const auto& [key, value] : file.values()) kinds.emplace_back(key, kind_of(value));
+  CHECK(kinds ==
+        std::vector<std::pair<std::string, std::string>>{{"a", "uint"},
+                                                         {"b", "int"},
+                                                         {"c", "float"},
+                                                         {"d", "bool"},
+                                                         {"e", "strings"},
+                                                         {"f", "ints"},
+                                                         {"g", "floats"},
+                                                         {"general.architecture", "string"}});
+  REQUIRE(file.tensors().size() == 3);
+  const auto& q2 = file.tensors()[0];
+  CHECK(std::string(name_of(q2.type)) == "Q2_K");
+  CHECK_FALSE(loadable(q2.type));
+  CHECK(q2.data.size() == 84 * 3);
+  const auto& unknown = file.tensors()[1];
+  CHECK(static_cast<std::uint32_t>(unknown.type) == 4000);
+  CHECK(std::string(name_of(unknown.type)) == "unknown");
+  CHECK(unknown.shape == std::vector<std::uint64_t>{5, 2});
+  CHECK(unknown.data.empty());
+  CHECK(file.tensors()[2].data.size() == 12);
+  CHECK(loadable(file.tensors()[2].type));
+}
+
+TEST_CASE("gguf: the sizes of the types that can be loaded are those of the format") {
+  const std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t>> expected = {
+      {"F32", 1, 4},      {"F16", 1, 2},      {"Q4_0", 32, 18}, {"Q4_1", 32, 20},
+      {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q8_0", 32, 34}, {"Q4_K", 256, 144},
+      {"Q5_K", 256, 176}, {"Q6_K", 256, 210}, {"BF16", 1, 2}};
+  std::size_t at = 0;
+  for (std::uint32_t number = 0; number < 64; ++number) {
+    const auto type = static_cast<tensor_type>(number);
+    if (!loadable(type)) continue;
+    REQUIRE(at < expected.size());
+    CHECK(std::tuple(std::string(name_of(type)), block_elements(type), block_bytes(type)) ==
+          expected[at++]);
+  }
+  CHECK(at == expected.size());
+}
+
 TEST_CASE("gguf: the default model is read") {
   const auto file = gguf_file::open(default_model_path());
   CHECK(file.tensors().size() == 272);

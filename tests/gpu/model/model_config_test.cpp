@@ -54,13 +54,14 @@ TEST_CASE("model_config: the default model's numbers") {
 }
 
 TEST_CASE("model_config: tiny models of every weight type, tied or not, are accepted") {
-  for (const std::uint32_t type : {0u, 1u, 2u, 3u, 8u}) {
+  for (const std::uint32_t type : {0u, 1u, 2u, 3u, 6u, 7u, 8u, 12u, 13u, 14u, 30u}) {
     for (const bool tied : {true, false}) {
-      const temporary_file source(tiny_llama_bytes({.type = type, .tied = tied}));
+      const temporary_file source(
+          tiny_llama_bytes({.width = 256, .ffn_width = 256, .type = type, .tied = tied}));
       const auto config = model_config::from_gguf(gguf_file::open(source.path()));
       CHECK(config.name == "tiny");
       CHECK(config.tied_embeddings == tied);
-      CHECK(config.head_dim == 16);
+      CHECK(config.head_dim == 64);
     }
   }
 }
