@@ -12,6 +12,7 @@ namespace {
 
 struct allocator {
   core::block_ledger ledger;
+  std::uint32_t forget_release;  // which of those to come, for a planted leak; 0: none
   std::uint64_t leaked = 0;
   core::observer* watcher;
 
@@ -27,6 +28,19 @@ struct allocator {
     return out;
   }
 
+  bool is_to_be_forgotten(const core::release& ask) {
+    return forget_release > 0 && ledger.held_by(ask.lease) > 0 && --forget_release == 0;
+  }
+
+  void audit(const core::audit& census, protocol::leaked& found) {
+    found.leases = ledger.unknown(census.live);
+    found.blocks = ledger.quarantine_unknown(census.live);
+    leaked += found.blocks;
+    watcher->on_pool(record());
+  }
+
+  core::kv_allocator_part look() const { return {ledger.counts(), ledger.census(), leaked, ledger.check()}; }
+
   void verify() const {
     if (const auto broken = ledger.check(); !broken.empty()) report_violation(*watcher, broken);
   }
@@ -35,36 +49,43 @@ struct allocator {
 }  // namespace
 
 protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_actor::pointer self,
-                                                         std::uint32_t total_blocks,
+                                                         const core::ledger_options& options,
+                                                         std::uint32_t forget_release,
                                                          const protocol::scheduler_actor& scheduler,
                                                          core::observer* watcher) {
   fail_stop(self, *watcher, "allocator");
-  auto state = std::make_shared<allocator>(allocator{core::block_ledger(total_blocks), 0, watcher});
+  auto state = std::make_shared<allocator>(allocator{core::block_ledger(options), forget_release, 0, watcher});
   watcher->on_pool(state->record());
   return {
       [=](const core::reserve& ask) {
-        if (auto blocks = state->ledger.reserve(ask.lease, ask.count, ask.keep_free)) {
+        if (auto given = state->ledger.reserve(ask)) {
+          if (ask.prefix && !ask.prefix->tokens.empty())
+            state->watcher->on_prefix(static_cast<std::uint32_t>(ask.prefix->tokens.size()),
+                                      given->cached * options.block_size);
           state->watcher->on_pool(state->record());
-          self->send(scheduler, core::granted{ask.lease, std::move(*blocks)});
+          self->send(scheduler, core::granted{ask.lease, std::move(given->blocks), given->cached});
         } else {
           self->send(scheduler, core::denied{ask.lease});
         }
       },
+      [=](const core::publish& computed) {
+        if (!state->ledger.publish(computed))
+          report_violation(*state->watcher, "blocks were published that do not follow the lease's last");
+      },
       [=](const core::release& ask) {
-        const auto blocks = state->ledger.release(ask.lease);
-        if (blocks > 0) state->watcher->on_released(ask.why, ask.preempted, blocks, state->record());
+        if (state->is_to_be_forgotten(ask)) return;
+        const auto back = state->ledger.release(ask);
+        if (back.held > 0) state->watcher->on_released(ask.why, ask.preempted, back.held, state->record());
         state->verify();
-        self->send(scheduler, core::released{ask.lease, blocks});
+        self->send(scheduler, core::released{ask.lease, back.usable});
       },
       [=](const core::audit& census) {
-        if (const auto lost = state->ledger.quarantine_unknown(census.live); lost > 0) {
-          state->leaked += lost;
-          report_violation(*state->watcher,
-                           std::to_string(lost) + " blocks were leased to nobody the scheduler knows");
-        }
-        state->watcher->on_pool(state->record());
+        protocol::leaked found;
+        state->audit(census, found);
         state->verify();
+        if (!found.leases.empty()) self->send(scheduler, std::move(found));  // it knows their history
       },
+      [=](const protocol::kv_inquiry& ask) { ask.answer(state->look()); },
   };
 }
 

@@ -2,6 +2,9 @@
 
 #include <caf/event_based_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "actors/fail_stop.hpp"
 
@@ -21,6 +24,9 @@ gpu::step_batch to_batch(const core::step_plan& plan) {
     slice.sample = item.sample;
     slice.sampling = item.sampling;
     slice.suppressed = item.suppressed;
+    slice.history = item.history;
+    slice.history_prompt = item.history_prompt;
+    slice.mass_top_k = item.mass_top_k;
     slice.top_logprobs = item.top_logprobs;
     slice.score_targets = item.score_targets;
     batch.slices.push_back(std::move(slice));
@@ -58,8 +64,11 @@ protocol::executor_actor::behavior_type executor_actor(protocol::executor_actor:
                                                        const protocol::scheduler_actor& scheduler,
                                                        core::observer* watcher) {
   fail_stop(self, *watcher, "executor");
+  const auto frozen_ms = std::make_shared<std::uint32_t>(0);
   return {
       [=](const core::step_plan& plan) {
+        if (const auto ms = std::exchange(*frozen_ms, 0); ms > 0)
+          std::this_thread::sleep_for(std::chrono::milliseconds(ms));
         try {
           auto planned = device->plan(to_batch(plan));
           auto report = to_report(device->run(*planned));
@@ -71,6 +80,7 @@ protocol::executor_actor::behavior_type executor_actor(protocol::executor_actor:
           self->send(scheduler, core::step_failed{plan.step, e.what()});
         }
       },
+      [=](const protocol::freeze& ask) { *frozen_ms = ask.ms; },
   };
 }
 

@@ -3,34 +3,30 @@
 #include <algorithm>
 #include <atomic>
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <caf/atom.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <filesystem>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "actors/allocator_actor.hpp"
 #include "actors/clock.hpp"
+#include "actors/engine_actor.hpp"
 #include "actors/executor_actor.hpp"
+#include "actors/mover_actor.hpp"
 #include "actors/prompt.hpp"
+#include "actors/runtime_actors.hpp"
+#include "actors/runtime_system.hpp"
+#include "actors/runtime_probe.hpp"
 #include "actors/scheduler_actor.hpp"
 #include "actors/session_actor.hpp"
 
 namespace troupe {
 namespace {
-
-struct system_config : caf::actor_system_config {
-  system_config() {
-    add_message_types<caf::id_block::troupe>();
-    // Stealing polls with sleeps when idle and is late by milliseconds; sharing wakes at once.
-    set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", std::size_t{std::clamp(std::thread::hardware_concurrency(), 2u, 4u)});
-  }
-};
 
 /// The caller's end of one session.
 class session_handle final : public core::generation {
@@ -50,11 +46,24 @@ class session_handle final : public core::generation {
   shared_phase phase_;
 };
 
+/// Of a request that came when no actor could take it: ended before it began.
+class ended_handle final : public core::generation {
+ public:
+  explicit ended_handle(core::request_id id) : id_(id) {}
+  core::request_id id() const override { return id_; }
+  core::life_phase phase() const override { return core::life_phase::done; }
+  void delivered() override {}
+  void cancel(core::end_reason, core::time_us) override {}
+
+ private:
+  core::request_id id_;
+};
+
 /// Watches the engine's actors; the first death is fatal.
 caf::behavior supervisor(caf::event_based_actor* self, const std::vector<caf::strong_actor_ptr>& watched,
-                         const std::shared_ptr<scheduler_gauges>& gauges,
+                         const std::shared_ptr<scheduler_gauges>& gauges, core::observer* watcher,
                          const std::function<void(const std::string&)>& on_fatal) {
-  constexpr const char* roles[] = {"scheduler", "allocator", "executor"};
+  constexpr const char* roles[] = {"scheduler", "allocator", "executor", "mover"};
   std::vector<caf::actor_addr> addresses;
   for (const auto& actor : watched) {
     addresses.push_back(caf::actor_cast<caf::actor_addr>(actor));
@@ -65,8 +74,12 @@ caf::behavior supervisor(caf::event_based_actor* self, const std::vector<caf::st
     if (gauges->failed || down.reason == caf::exit_reason::user_shutdown) return;
     gauges->failed = true;
     const auto found = std::find(addresses.begin(), addresses.end(), down.source) - addresses.begin();
-    on_fatal(std::string("the ") + roles[std::min<std::ptrdiff_t>(found, 2)] +
-             " died: " + caf::to_string(down.reason));
+    try {
+      on_fatal(std::string("the ") + roles[std::min<std::ptrdiff_t>(found, 3)] +
+               " died: " + caf::to_string(down.reason));
+    } catch (...) {
+      watcher->on_violation("on_fatal has thrown");
+    }
   });
   return {[](const protocol::begin&) {}};
 }
@@ -110,61 +123,91 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
   limits.vocab = model.config.vocab;
   limits.deadlines = {to_ms(config.queue_timeout_s), to_ms(config.first_token_timeout_s),
                       to_ms(config.request_timeout_s)};
+  limits.prefix_caching = config.enable_prefix_caching;
+  limits.park = config.kv_offloading_bytes > 0 && config.preemption != "recompute";
+  limits.move_chunk_blocks = config.kv_transfer_chunk_blocks;
+  limits.move_limit_us = to_ms(config.kv_transfer_timeout_s) * 1000;
   return limits;
 }
 
 struct runtime::impl {
-  impl(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> loaded,
+  /// `host` none: a system of our own.
+  impl(caf::actor_system* host_system, const runtime_config& config, std::shared_ptr<const gpu::loaded_model> loaded,
        std::shared_ptr<gpu::backend> backend, core::observer& observer)
       : limits(make_limits(config, *loaded, backend->info())),
         card(make_card(config, *loaded, limits)),
         device(std::move(backend)),
         watcher(&observer),
         gauges(std::make_shared<scheduler_gauges>()),
-        system(actor_config) {
+        own(host_system ? nullptr : std::make_unique<own_system>()),
+        // Our end with the system's is no fault: nothing is reported, health says failed.
+        actors(host_system ? *host_system : own->system, [told = gauges] { told->failed = true; }) {
+    if (host_system) check_system(*host_system);
     context.model = std::move(loaded);
     context.watcher = watcher;
     context.outbound_bytes_max = config.max_outbound_bytes;
+    context.keep_prefix = config.on_disconnect == "keep_prefix";
+    forget_release = config.plant_leak;
+    if (limits.park) host = std::make_shared<host_memory>(config.kv_offloading_bytes, device->info().block_bytes);
   }
 
   core::scheduler_limits limits;
   core::model_card card;
   std::shared_ptr<gpu::backend> device;
+  std::shared_ptr<host_memory> host;  // none: preempted requests are computed again
   core::observer* watcher;
   std::shared_ptr<scheduler_gauges> gauges;
   session_context context;
   std::atomic<std::uint64_t> last_request{0};
-  system_config actor_config;
-  caf::actor_system system;
+  std::unique_ptr<own_system> own;
+  runtime_actors actors;
   protocol::allocator_actor allocator;
   protocol::executor_actor executor;
+  protocol::mover_actor mover;
   caf::actor guard;
+  std::optional<runtime_probe> probe;
+  std::uint32_t forget_release = 0;  // a planted leak
+  std::mutex door_mutex;
+  engine_shell door;   // none until a host asks for it
 };
 
 runtime::runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
                  std::shared_ptr<gpu::backend> device, core::observer& watcher,
                  std::function<void(const std::string&)> on_fatal)
-    : impl_(std::make_unique<impl>(config, std::move(model), std::move(device), watcher)) {
+    : runtime(std::make_unique<impl>(nullptr, config, std::move(model), std::move(device), watcher), std::move(on_fatal)) {}
+
+runtime::runtime(caf::actor_system& host, const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
+                 std::shared_ptr<gpu::backend> device, core::observer& watcher,
+                 std::function<void(const std::string&)> on_fatal)
+    : runtime(std::make_unique<impl>(&host, config, std::move(model), std::move(device), watcher), std::move(on_fatal)) {}
+
+runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::string&)> on_fatal)
+    : impl_(std::move(parts)) {
   auto& x = *impl_;
-  const auto scheduler = x.system.spawn(scheduler_actor, x.limits, x.gauges, x.watcher);
+  const auto scheduler = x.actors.spawn(scheduler_actor, x.limits, x.gauges, x.watcher);
   x.context.scheduler = scheduler;
-  x.allocator = x.system.spawn(allocator_actor, x.limits.num_blocks, scheduler, x.watcher);
+  const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size, x.limits.prefix_caching};
+  x.allocator = x.actors.spawn(allocator_actor, pool, x.forget_release, scheduler, x.watcher);
   // A thread of its own: a step blocks it, and a pool worker must never block.
-  x.executor = x.system.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
-  caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, x.executor});
-  const std::vector<caf::strong_actor_ptr> watched{caf::actor_cast<caf::strong_actor_ptr>(scheduler),
-                                                   caf::actor_cast<caf::strong_actor_ptr>(x.allocator),
-                                                   caf::actor_cast<caf::strong_actor_ptr>(x.executor)};
-  x.guard = x.system.spawn(supervisor, watched, x.gauges, std::move(on_fatal));
+  x.executor = x.actors.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
+  if (x.host)  // checksums of a chunk keep its thread for a millisecond
+    x.mover = x.actors.spawn<caf::detached>(mover_actor, x.device, x.host, scheduler, x.watcher);
+  caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, x.executor, x.mover});
+  x.probe.emplace(scheduler, x.executor);
+  std::vector<caf::strong_actor_ptr> watched{caf::actor_cast<caf::strong_actor_ptr>(scheduler),
+                                             caf::actor_cast<caf::strong_actor_ptr>(x.allocator),
+                                             caf::actor_cast<caf::strong_actor_ptr>(x.executor)};
+  if (x.mover) watched.push_back(caf::actor_cast<caf::strong_actor_ptr>(x.mover));
+  x.guard = x.actors.spawn(supervisor, watched, x.gauges, x.watcher, std::move(on_fatal));
 }
 
 runtime::~runtime() {
   auto& x = *impl_;
   stop(core::end_reason::shutdown);
   wait_stopped(std::chrono::seconds(30));
-  for (const auto& actor : {caf::actor_cast<caf::actor>(x.guard), caf::actor_cast<caf::actor>(x.context.scheduler),
-                            caf::actor_cast<caf::actor>(x.allocator), caf::actor_cast<caf::actor>(x.executor)})
-    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  x.gauges->failed = true;  // from here on the end of an actor is no fault
+  // The door goes last: the sessions' last words pass through it.
+  x.actors.end_all(caf::actor_cast<caf::strong_actor_ptr>(x.door));
 }
 
 std::shared_ptr<core::generation> runtime::submit(core::generation_request request,
@@ -172,12 +215,20 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
   auto& x = *impl_;
   const core::request_id id{++x.last_request};
   auto phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
-  auto session = x.system.spawn(session_actor, x.context, id,
-                                std::make_shared<core::generation_request>(std::move(request)), std::move(sink), phase);
+  auto session = x.actors.spawn(session_actor, x.context, id,
+                                std::make_shared<core::generation_request>(std::move(request)), sink, phase);
+  if (!session) {
+    core::generation_end end;
+    end.reason = core::end_reason::shutdown;
+    end.message = "the runtime is shutting down";
+    if (const auto client = sink.lock()) client->end(std::move(end));
+    return std::make_shared<ended_handle>(id);
+  }
   caf::anon_send(session, protocol::begin{});
   return std::make_shared<session_handle>(id, std::move(session), std::move(phase));
 }
 
+core::engine_probe* runtime::probe() { return &*impl_->probe; }
 const core::model_card& runtime::card() const { return impl_->card; }
 const core::scheduler_limits& runtime::limits() const { return impl_->limits; }
 
@@ -214,12 +265,13 @@ core::time_us runtime::now() const { return to_time_us(std::chrono::steady_clock
 
 void runtime::drain() {
   impl_->gauges->draining = true;
-  caf::anon_send(impl_->context.scheduler, core::drain{});
+  impl_->actors.while_open([&] { caf::anon_send(impl_->context.scheduler, core::drain{}); });
 }
 
 void runtime::stop(core::end_reason why) {
   impl_->gauges->draining = true;
-  caf::anon_send(impl_->context.scheduler, core::stop{why, "the server is shutting down"});
+  impl_->actors.while_open(
+      [&] { caf::anon_send(impl_->context.scheduler, core::stop{why, "the server is shutting down"}); });
 }
 
 bool runtime::wait_stopped(std::chrono::milliseconds at_most) const {
@@ -235,8 +287,20 @@ void runtime::crash(role which) {
   auto& x = *impl_;
   const auto victim = which == role::scheduler   ? caf::actor_cast<caf::actor>(x.context.scheduler)
                       : which == role::allocator ? caf::actor_cast<caf::actor>(x.allocator)
-                                                 : caf::actor_cast<caf::actor>(x.executor);
-  caf::anon_send_exit(victim, caf::exit_reason::kill);
+                      : which == role::executor  ? caf::actor_cast<caf::actor>(x.executor)
+                                                 : caf::actor_cast<caf::actor>(x.mover);
+  x.actors.while_open([&] { caf::anon_send_exit(victim, caf::exit_reason::kill); });
 }
+
+struct runtime_door {
+  static protocol::engine_actor of(runtime& engine) {
+    auto& x = *engine.impl_;
+    const std::lock_guard lock(x.door_mutex);
+    if (!x.door && !x.actors.system_gone()) x.door = x.actors.spawn(engine_actor, &engine, x.watcher);
+    return x.actors.system_gone() ? protocol::engine_actor{} : protocol::engine_actor{x.door};
+  }
+};
+
+protocol::engine_actor actor_of(runtime& engine) { return runtime_door::of(engine); }
 
 }  // namespace troupe

@@ -1,5 +1,6 @@
 // The composition root: spawns the actors, wires them, watches them, and is the embedding API (core::generation_engine).
-// The only place that picks detached or pooled. If scheduler, allocator or executor dies the runtime fails stop: every
+// Lives in a CAF system of its own or, by actors/embedding.hpp, in a host's; shows no CAF type either way.
+// The only place that picks detached or pooled. If scheduler, allocator, executor or mover dies the runtime fails stop: every
 // session ends by name and `on_fatal` is called once; it never exits the process itself.
 #pragma once
 #include <chrono>
@@ -13,6 +14,10 @@
 #include "config/runtime_config.hpp"
 #include "gpu/make_backend.hpp"
 
+namespace caf {
+class actor_system;
+}
+
 namespace troupe {
 
 /// The limits the scheduler works under, from configuration, model and device.
@@ -20,11 +25,16 @@ core::scheduler_limits make_limits(const runtime_config&, const gpu::loaded_mode
 
 class runtime final : public core::generation_engine {
  public:
-  /// The observer and `on_fatal`'s targets must outlive the runtime. `on_fatal` is called from an actor's thread.
+  /// The observer and `on_fatal`'s targets must outlive the runtime. `on_fatal` is called once, from an actor's thread: it
+  /// must not destroy the runtime there.
   runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
           std::shared_ptr<gpu::backend> device, core::observer& watcher,
           std::function<void(const std::string&)> on_fatal);
-  /// Ends every request (shutdown), waits for the step in flight and for all actors.
+  /// Inside a host's system: see actors/embedding.hpp.
+  runtime(caf::actor_system& host, const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
+          std::shared_ptr<gpu::backend> device, core::observer& watcher,
+          std::function<void(const std::string&)> on_fatal);
+  /// Ends every request (shutdown), waits for the step in flight and for all actors of ours. Not from an actor's thread.
   ~runtime() override;
 
   std::shared_ptr<core::generation> submit(core::generation_request,
@@ -35,6 +45,7 @@ class runtime final : public core::generation_engine {
   std::string decode(const std::vector<token_id>&) const override;
   std::string token_bytes(token_id) const override;
   core::time_us now() const override;
+  core::engine_probe* probe() override;
 
   /// Refuses new requests from now on; the others run to their end.
   void drain();
@@ -46,11 +57,13 @@ class runtime final : public core::generation_engine {
   const core::scheduler_limits& limits() const;
 
   /// Ends one actor of the engine as a crash would: how fail-stop is tested.
-  enum class role { scheduler, allocator, executor };
+  enum class role { scheduler, allocator, executor, mover };
   void crash(role);
 
  private:
+  friend struct runtime_door;  // the host's typed way in, actors/embedding.hpp
   struct impl;
+  runtime(std::unique_ptr<impl>, std::function<void(const std::string&)> on_fatal);
   std::unique_ptr<impl> impl_;
 };
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "actors/clock.hpp"
+#include "actors/core/lease_history.hpp"
 #include "actors/fail_stop.hpp"
 
 namespace troupe {
@@ -34,6 +35,7 @@ struct scheduler {
   std::unordered_map<core::request_id, client> clients;
   std::map<caf::actor_addr, core::request_id> by_address;
   std::unordered_map<core::lease_id, core::time_us> awaited;  // released leases, and when their cause was seen
+  core::lease_history history;
   core::effects out;
   bool ticking = false;
 
@@ -43,9 +45,16 @@ struct scheduler {
   void apply(const Event& event) {
     const auto at = now();
     if constexpr (std::is_same_v<Event, core::step_done>) gauges->progress_at = at;
+    remember(event, at);
     out.clear();
     machine.on(event, at, out);
-    for (auto& effect : out) std::visit([this](auto& x) { perform(x); }, effect);
+    for (auto& effect : out)
+      std::visit(
+          [this, at](auto& x) {
+            remember(x, at);
+            perform(x);
+          },
+          effect);
     const bool busy = !machine.idle();
     if (busy && !gauges->busy) gauges->progress_at = at;
     gauges->busy = busy;
@@ -58,6 +67,45 @@ struct scheduler {
       ticking = true;
       self->delayed_send(self, tick_interval, core::tick{});
     }
+  }
+
+  // What a lease's history is made of; everything else is no part of it.
+  template <class Any>
+  void remember(const Any&, core::time_us) {}
+  void remember(const core::cancel& x, core::time_us at) { history.note(x.request, "cancel", at); }
+  void remember(const core::granted& x, core::time_us at) { history.note(x.lease, "granted", at); }
+  void remember(const core::denied& x, core::time_us at) { history.note(x.lease, "denied", at); }
+  void remember(const core::released& x, core::time_us at) { history.note(x.lease, "released", at); }
+  void remember(const core::admitted& x, core::time_us at) { history.begin(x.request, at); }
+  void remember(const core::reserve& x, core::time_us at) { history.note(x.lease, "reserve", at); }
+  void remember(const core::release& x, core::time_us at) { history.note(x.lease, "release", at); }
+  void remember(const core::move_out& x, core::time_us at) { history.note(x.lease, "move_out", at); }
+  void remember(const core::move_in& x, core::time_us at) { history.note(x.parked, "move_in", at); }
+  void remember(const core::drop_parked& x, core::time_us at) { history.note(x.parked, "drop_parked", at); }
+  void remember(const core::preempted& x, core::time_us at) { history.note(x.request, "preempted", at); }
+  void remember(const core::step_plan& x, core::time_us at) {
+    for (const auto& item : x.items) history.note(item.request, "step_plan", at);
+  }
+  void remember(const core::ended& x, core::time_us at) { history.end(x.request, at); }
+
+  void look(const protocol::kv_inquiry& ask) {
+    auto part = machine.look(now());
+    for (auto& request : part.requests) request.events = history.of(request.id);
+    ask.answer(std::move(part));
+    self->send(neighbours.allocator, ask);
+    if (neighbours.mover)
+      self->send(neighbours.mover, ask);
+    else
+      ask.answer(core::kv_mover_part{});
+  }
+
+  void on_leaked(const protocol::leaked& found) {
+    auto what = std::to_string(found.blocks) + " blocks were leased to nobody the scheduler knows:";
+    for (const auto lease : found.leases) {
+      what += " lease " + core::name_of(lease) + " (" + history.words(lease.request) + ")";
+      awaited.erase(lease);
+    }
+    report_violation(*watcher, what);
   }
 
   template <class Message>
@@ -96,16 +144,27 @@ struct scheduler {
     forget(request);
   }
   void perform(core::reserve& x) { self->send(neighbours.allocator, x); }
+  void perform(core::publish& x) { self->send(neighbours.allocator, std::move(x)); }
   void perform(core::release& x) {
-    if (x.preempted) {
-      watcher->on_preemption();
-    } else if (const auto found = clients.find(x.lease.request);
-               found != clients.end() && found->second.cancel_seen_at) {
+    if (const auto found = clients.find(x.lease.request);
+               !x.preempted && found != clients.end() && found->second.cancel_seen_at) {
       awaited[x.lease] = *found->second.cancel_seen_at;
     }
     self->send(neighbours.allocator, x);
   }
-  void perform(core::audit& x) { self->send(neighbours.allocator, std::move(x)); }
+  void perform(core::audit& x) {
+    if (neighbours.mover) self->send(neighbours.mover, x);
+    self->send(neighbours.allocator, std::move(x));
+  }
+  void perform(core::move_out& x) { self->send(neighbours.mover, std::move(x)); }
+  void perform(core::move_in& x) { self->send(neighbours.mover, std::move(x)); }
+  void perform(core::drop_parked& x) {
+    if (neighbours.mover) self->send(neighbours.mover, x);
+  }
+  void perform(core::preempted& x) { watcher->on_preemption(x.parked); }
+  void perform(core::gave_up& x) {
+    watcher->on_move({x.out, core::move_outcome::late, x.blocks, x.elapsed_us});
+  }
   void perform(core::step_plan& x) {
     for (const auto& item : x.items) {
       const auto found = clients.find(item.request);
@@ -126,6 +185,7 @@ struct scheduler {
     record.usage.completion = x.completion_tokens;
     record.times = x.times;
     record.preemptions = x.preemptions;
+    record.usage.cached = x.cached_tokens;
     watcher->on_end(record);
   }
 
@@ -152,7 +212,8 @@ struct scheduler {
   }
 
   void on_down(const caf::down_msg& down) {
-    if (down.source == neighbours.allocator.address() || down.source == neighbours.executor.address()) {
+    if (down.source == neighbours.allocator.address() || down.source == neighbours.executor.address() ||
+        (neighbours.mover && down.source == neighbours.mover.address())) {
       // Fail stop: the sessions monitor this actor and end by name, the runtime reports and the process goes.
       self->quit(caf::make_error(caf::sec::runtime_error, "a neighbour of the scheduler died"));
       return;
@@ -176,6 +237,7 @@ protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_act
         state->neighbours = neighbours;
         self->monitor(neighbours.allocator);
         self->monitor(neighbours.executor);
+        if (neighbours.mover) self->monitor(neighbours.mover);
       },
       [=](const core::submit& request, const protocol::session_actor& session) {
         state->open(request, session);
@@ -184,6 +246,8 @@ protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_act
       [=](const core::granted& event) { state->apply(event); },
       [=](const core::denied& event) { state->apply(event); },
       [=](const core::released& event) { state->on_released(event); },
+      [=](const core::moved& event) { state->apply(event); },
+      [=](const protocol::leaked& found) { state->on_leaked(found); },
       [=](const core::step_done& event) { state->apply(event); },
       [=](const core::step_failed& event) { state->apply(event); },
       [=](const core::tick& event) {
@@ -198,6 +262,7 @@ protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_act
         state->gauges->draining = true;
         state->apply(event);
       },
+      [=](const protocol::kv_inquiry& ask) { state->look(ask); },
   };
 }
 

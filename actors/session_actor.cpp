@@ -6,16 +6,23 @@
 #include "actors/clock.hpp"
 #include "actors/fail_stop.hpp"
 #include "actors/prompt.hpp"
+#include "gpu/model/pre_tokenizer_classes.hpp"
 
 namespace troupe {
 namespace {
+
+bool is_letter_or_digit(char32_t code) {
+  const auto kind = gpu::classify(code);
+  return kind == gpu::char_class::letter || kind == gpu::char_class::number;
+}
 
 core::session_options machine_options(const session_context& context, core::request_id id,
                                       const core::generation_request& request) {
   core::session_options options;
   options.request = id;
-  options.stop = request.stop;
-  options.include_stop_in_output = request.include_stop_in_output;
+  options.stop = {request.stop, request.include_stop_in_output, request.boundary, is_letter_or_digit};
+  options.repetition = request.repetition;
+  options.min_tokens = request.min_tokens;
   options.want_logprobs = request.top_logprobs >= 0;
   options.outbound_bytes_max = context.outbound_bytes_max;
   return options;
@@ -43,6 +50,7 @@ struct session {
   core::session_effects out;
   core::request_record record;
   core::time_us begun_at = 0, first_token_at = 0;
+  bool told_end = false;
 
   core::time_us now() const { return to_time_us(self->clock().now()); }
 
@@ -68,6 +76,10 @@ struct session {
     message.score_prompt = request->echo && request->top_logprobs >= 0;
     message.priority = request->priority;
     message.deadlines = request->deadlines;
+    message.confidence = request->confidence;
+    message.cache_salt = request->cache_salt;
+    message.keep_prefix =
+        request->disconnect ? *request->disconnect == on_disconnect::keep_prefix : context.keep_prefix;
     echo_pending = request->echo;
     self->send(context.scheduler, std::move(message), protocol::session_actor{self});
   }
@@ -105,7 +117,26 @@ struct session {
     record.usage = x.end.usage;
     if (x.end.times.total_us == 0) x.end.times = own_times();
     record.times = x.end.times;
+    told_end = true;
     if (const auto client = sink.lock()) client->end(std::move(x.end));
+  }
+
+  /// However the actor dies, its client is told one end. Called last, from whichever thread ends the actor.
+  void died(const caf::error& why) noexcept {
+    if (told_end) return;
+    *phase = core::life_phase::done;
+    const auto client = sink.lock();
+    if (!client) return;
+    const bool shutdown = why == caf::exit_reason::user_shutdown;
+    core::generation_end end;
+    end.reason = shutdown ? core::end_reason::shutdown : core::end_reason::session_crash;
+    try {
+      end.message = shutdown ? "the runtime is shutting down" : "the request's session died: " + caf::to_string(why);
+      end.usage = record.usage;
+      client->end(std::move(end));
+    } catch (...) {
+      // The client's code failed, and nobody is left to tell.
+    }
   }
   /// A text stop ends the answer here, before the scheduler's own times are known.
   core::request_times own_times() const {
@@ -141,6 +172,11 @@ struct session {
       token.is_end = message.is_end;
       if (!message.is_end) token.text = text.push(message.token->token);
       token.piece = to_piece(*message.token);
+      token.cached_tokens = message.cached_tokens;
+      if (request->repetition && !message.is_end) {
+        auto rest = text;
+        token.tail = rest.flush();
+      }
       machine.on_token(std::move(token), now(), out);
     });
   }
@@ -175,6 +211,7 @@ protocol::session_actor::behavior_type session_actor(protocol::session_actor::po
                                                      const shared_phase& phase) {
   fail_stop(self, *context.watcher, "session");
   auto state = std::make_shared<session>(self, context, id, request, sink, phase);
+  self->attach_functor([state](const caf::error& why) { state->died(why); });
   self->monitor(context.scheduler);
   self->set_down_handler(
       [state](const caf::down_msg&) { state->run([&] { state->machine.on_engine_down(state->out); }); });

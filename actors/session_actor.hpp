@@ -20,6 +20,7 @@ struct session_context {
   protocol::scheduler_actor scheduler;
   core::observer* watcher = nullptr;
   std::uint64_t outbound_bytes_max = 1 << 20;
+  bool keep_prefix = false;            ///< for requests that name no on_disconnect
 };
 
 protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,

@@ -93,6 +93,8 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
     case end_reason::end_token:
     case end_reason::stop_token:
     case end_reason::stop_string:
+    case end_reason::stop_confidence:
+    case end_reason::stop_repetition:
     case end_reason::length:
     case end_reason::cancelled: return std::nullopt;
     case end_reason::queue_timeout: return timeout("The request waited too long in the queue.");

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "net/choices_encoder.hpp"
@@ -32,7 +34,16 @@ class completions_encoder final : public choices_encoder {
     put_logprobs(out, i, pieces);
   }
 
-  /// The likeliest tokens by name, the chosen one among them. Broken bytes may share a name: the likelier stays.
+  /// Names are keys here. A token that is no whole text is named by its bytes, as OpenAI does; one that has the bytes
+  /// of another, by its id.
+  std::string name_of(token_id id, const std::string& bytes) const {
+    if (as_ids_ || is_utf8(bytes)) return token_name(id, bytes, as_ids_);
+    std::string name = "bytes:";
+    for (const char b : bytes) name += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(b)));
+    return name;
+  }
+
+  /// The likeliest tokens by name, the chosen one among them.
   void put_top(json_writer& out, const core::token_piece& t) const {
     if (!t.logprob) {
       out.null();
@@ -41,15 +52,17 @@ class completions_encoder final : public choices_encoder {
     out.open_object();
     std::vector<std::string> names;
     const auto put = [&](token_id id, const std::string& bytes, float logprob) {
-      std::string name;
-      append_json_escaped(name, token_name(id, bytes, as_ids_));
-      if (std::find(names.begin(), names.end(), name) != names.end()) return;
-      out.raw("\"" + name + "\":" + json_writer{}.number(wire_logprob(logprob)).text());
+      std::string name = name_of(id, bytes);
+      if (std::find(names.begin(), names.end(), name) != names.end()) name = token_name(id, bytes, true);
+      out.key(name).number(wire_logprob(logprob));
       names.push_back(std::move(name));
     };
-    for (std::size_t k = 0; k < t.top.size() && k < static_cast<std::size_t>(top_logprobs_); ++k)
+    bool listed = false;
+    for (std::size_t k = 0; k < t.top.size() && k < static_cast<std::size_t>(top_logprobs_); ++k) {
       put(t.top[k].first, meta_.token_bytes(t.top[k].first), t.top[k].second);
-    put(t.token, t.bytes, *t.logprob);
+      listed = listed || t.top[k].first == t.token;
+    }
+    if (!listed) put(t.token, t.bytes, *t.logprob);
     out.close_object();
   }
 
@@ -59,7 +72,7 @@ class completions_encoder final : public choices_encoder {
       return;
     }
     out.open_object().key("tokens").open_array();
-    for (const auto& t : pieces) out.string(token_name(t.token, t.bytes, as_ids_));
+    for (const auto& t : pieces) out.string(name_of(t.token, t.bytes));
     out.close_array().key("token_logprobs").open_array();
     for (const auto& t : pieces) {
       if (t.logprob) {

@@ -54,6 +54,15 @@ void append_json_escaped(std::string& out, std::string_view text) {
   }
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t n = utf8_length(text);
+    if (n == 0) return false;
+    text.remove_prefix(n);
+  }
+  return true;
+}
+
 void json_writer::separate() {
   if (out_.empty()) return;
   const char last = out_.back();

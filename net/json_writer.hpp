@@ -10,6 +10,8 @@ namespace troupe::net {
 
 /// Appends `text` without quotes, escaped.
 void append_json_escaped(std::string& out, std::string_view text);
+/// Whole, well-formed characters throughout.
+bool is_utf8(std::string_view text);
 
 class json_writer {
  public:

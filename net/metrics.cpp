@@ -33,14 +33,16 @@ const buckets sequence_buckets{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256};
 
 /// Label of kv_blocks_released_total, by end_reason.
 constexpr std::array<const char*, core::end_reason_count> release_labels{
-    "finish",  "stop",    "stop",    "length",      "client_disconnect", "cancel", "timeout", "timeout",
-    "timeout", "slow_reader", "crash", "error", "error", "error", "shutdown", "error"};
+    "finish",  "stop",    "stop",        "stop",  "stop",  "length", "client_disconnect", "cancel", "timeout",
+    "timeout", "timeout", "slow_reader", "crash", "error", "error",  "error",             "shutdown", "error"};
 /// Label of request_success_total, by end_reason: every ended request counts once.
 constexpr std::array<const char*, core::end_reason_count> finished_labels{
-    "stop",    "stop",  "stop",  "length", "abort", "cancelled", "timeout",  "timeout",
-    "timeout", "error", "error", "error",  "error", "error",     "shutdown", "refused"};
+    "stop",    "stop",    "stop",  "confidence", "repetition", "length", "abort", "cancelled", "timeout",
+    "timeout", "timeout", "error", "error",      "error",      "error",  "error", "shutdown",  "refused"};
+constexpr std::array<const char*, core::move_outcome_count> move_labels{"ok", "host_full", "failed", "corrupt",
+                                                                         "late"};
 constexpr std::array transport_labels{"http", "sse", "ws"};
-constexpr std::array phase_labels{"queued", "prefill", "decode", "done"};
+constexpr std::array phase_labels{"queued", "prefill", "decode", "done", "parked"};
 
 double resident_bytes() {
   std::ifstream statm{"/proc/self/statm"};
@@ -93,6 +95,17 @@ struct metrics::impl {
   prometheus::Counter& generation_tokens =
       counter("troupe_generation_tokens_total", "Sampled tokens of ended requests");
   prometheus::Counter& preemptions = counter("troupe_num_preemptions_total", "Requests put back to the queue");
+  prometheus::Counter& parks = counter("troupe_num_parks_total", "Of those, through the host tier");
+  prometheus::Counter& prefix_queries =
+      counter("troupe_prefix_cache_queries_total", "Prompt tokens looked for in the prefix cache");
+  prometheus::Counter& prefix_hits =
+      counter("troupe_prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
+  prometheus::Gauge& host_total = gauge("troupe_kv_host_blocks_total", "Places for KV blocks on the host tier");
+  prometheus::Gauge& host_used = gauge("troupe_kv_blocks_offloaded", "KV blocks on the host tier");
+  prometheus::Gauge& host_leaked =
+      gauge("troupe_kv_host_leaked_blocks", "Parked for no known request, at an audit; dropped");
+  std::array<std::array<prometheus::Counter*, core::move_outcome_count>, 2> moves{};  // [out][outcome]
+  std::array<prometheus::Histogram*, 2> move_time{};
   std::array<prometheus::Counter*, core::end_reason_count> finished = by_reason(
       "troupe_request_success_total", "Ended requests; abort = client gone", "finished_reason", finished_labels);
   prometheus::Histogram& first_token =
@@ -120,7 +133,7 @@ struct metrics::impl {
       counter("troupe_invariant_violations_total", "Broken rules of our own; must stay 0");
   prometheus::Gauge& resident =
       gauge("troupe_process_resident_memory_bytes", "Resident memory of the process");
-  std::array<std::array<prometheus::Counter*, 4>, 3> disconnects{};
+  std::array<std::array<prometheus::Counter*, core::life_phase_count>, 3> disconnects{};
   prometheus::Gauge& ws_active = gauge("troupe_websocket_connections_active", "Open WebSockets");
   prometheus::Counter& ws_total = counter("troupe_websocket_connections_total", "WebSockets ever opened");
   prometheus::Family<prometheus::Counter>& http_requests = BuildCounter()
@@ -133,6 +146,15 @@ struct metrics::impl {
       for (std::size_t p = 0; p < phase_labels.size(); ++p)
         disconnects[t][p] =
             &family.Add({{"transport", transport_labels[t]}, {"phase", phase_labels[p]}});
+    auto& moved = BuildCounter().Name("troupe_kv_moved_blocks_total")
+        .Help("KV blocks copied between the tiers, by how the copy ended").Register(registry);
+    auto& took = BuildHistogram().Name("troupe_kv_move_seconds").Help("One copy between the tiers").Register(registry);
+    for (int out = 0; out < 2; ++out) {
+      const char* direction = out ? "out" : "in";
+      move_time[out] = &took.Add({{"direction", direction}}, step_buckets);
+      for (int i = 0; i < core::move_outcome_count; ++i)
+        moves[out][i] = &moved.Add({{"direction", direction}, {"outcome", move_labels[i]}});
+    }
     gauge("troupe_build_info", "Always 1; the build as labels", {{"version", TROUPE_VERSION}}).Set(1);
   }
 
@@ -197,7 +219,23 @@ void metrics::on_load(std::uint32_t running, std::uint32_t waiting) {
   impl_->waiting.Set(waiting);
 }
 
-void metrics::on_preemption() { impl_->preemptions.Increment(); }
+void metrics::on_preemption(bool parked) {
+  impl_->preemptions.Increment();
+  if (parked) impl_->parks.Increment();
+}
+void metrics::on_move(const core::move_record& m) {
+  impl_->moves[m.out][static_cast<std::size_t>(m.outcome)]->Increment(m.blocks);
+  impl_->move_time[m.out]->Observe(seconds(m.elapsed_us));
+}
+void metrics::on_host_tier(const core::host_tier_record& h) {
+  impl_->host_total.Set(static_cast<double>(h.total));
+  impl_->host_used.Set(static_cast<double>(h.used));
+  impl_->host_leaked.Set(static_cast<double>(h.leaked));
+}
+void metrics::on_prefix(std::uint32_t queried, std::uint32_t hit) {
+  impl_->prefix_queries.Increment(queried);
+  impl_->prefix_hits.Increment(hit);
+}
 void metrics::on_inter_token(double s) { impl_->inter_token.Observe(s); }
 void metrics::on_violation(const std::string&) { impl_->violations.Increment(); }
 

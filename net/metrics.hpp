@@ -28,7 +28,10 @@ class metrics : public core::observer {
                    const core::pool_record&) override;
   void on_release_latency(double seconds) override;
   void on_load(std::uint32_t running, std::uint32_t waiting) override;
-  void on_preemption() override;
+  void on_preemption(bool parked) override;
+  void on_move(const core::move_record&) override;
+  void on_host_tier(const core::host_tier_record&) override;
+  void on_prefix(std::uint32_t queried, std::uint32_t hit) override;
   void on_inter_token(double seconds) override;
   void on_violation(const std::string& invariant) override;
 

@@ -146,13 +146,15 @@ void responses_events::put_request_fields(json_writer& out) const {
   }
   put_optional(out, "max_output_tokens", fields_.max_output_tokens);
   out.key("temperature").number(sampling_.temperature).key("top_p").number(sampling_.top_p);
+  out.key("presence_penalty").number(sampling_.presence_penalty);
+  out.key("frequency_penalty").number(sampling_.frequency_penalty);
   out.key("store").boolean(fields_.store).key("metadata").raw(fields_.metadata);
 }
 
 void responses_events::put_fixed_fields(json_writer& out) const {
   out.raw(R"("previous_response_id":null,"tools":[],"tool_choice":"auto","truncation":"disabled")");
-  out.raw(R"("parallel_tool_calls":true,"text":{"format":{"type":"text"}},"presence_penalty":0)");
-  out.raw(R"("frequency_penalty":0,"top_logprobs":0,"reasoning":null,"user":null)");
+  out.raw(R"("parallel_tool_calls":true,"text":{"format":{"type":"text"}})");
+  out.raw(R"("top_logprobs":0,"reasoning":null,"user":null)");
   out.raw(R"("safety_identifier":null,"prompt_cache_key":null,"max_tool_calls":null)");
   out.raw(R"("background":false,"service_tier":"default")");
 }

@@ -4,16 +4,10 @@
 
 #include <cstdlib>
 
-#include "net/random_id.hpp"
-
 namespace troupe::net {
 namespace {
 
 namespace dom = simdjson::dom;
-
-std::string wrong_type(std::string_view name, const char* wanted, dom::element got) {
-  return fmt::format("'{}' must be {}, not {}.", name, wanted, type_name(got));
-}
 
 void check_range(const api_field& field, double value) {
   if (field.min > field.max || (value >= field.min && value <= field.max)) return;
@@ -23,7 +17,7 @@ void check_range(const api_field& field, double value) {
 
 void check_type(const api_field& field, dom::element value) {
   const auto need = [&](bool good, const char* wanted) {
-    if (!good) throw invalid_value(field.name, wrong_type(field.name, wanted, value));
+    if (!good) throw wrong_type(field.name, wanted, value);
   };
   switch (field.type) {
     case field_type::any: return;
@@ -55,17 +49,28 @@ bool is_default(const api_field& field, dom::element value) {
 
 }  // namespace
 
+api_error wrong_type(const std::string& param, const char* wanted, dom::element got) {
+  return invalid_value(param, fmt::format("'{}' must be {}, not {}.", param, wanted, type_name(got)));
+}
+
 wire_fields::wire_fields(dom::object object, endpoint_bit endpoint, const wire_limits& limits)
-    : object_{object}, limits_{limits} {
+    : limits_{limits} {
   for (const api_field& field : api_fields()) {
     if ((field.endpoints & endpoint) == 0 || field.level == field_level::ignored) continue;
-    const auto value = find(object_, field.name);
+    const auto value = find(object, field.name);
     if (!value) continue;
     check_type(field, *value);
     if (field.level == field_level::rejected && !is_default(field, *value))
       throw unsupported_parameter(
           field.name, fmt::format("'{}' is not supported by this release; leave it out.", field.name));
+    checked_.emplace_back(field.name, *value);
   }
+}
+
+std::optional<dom::element> wire_fields::get(std::string_view name) const {
+  for (const auto& [field, value] : checked_)
+    if (field == name) return value;
+  return std::nullopt;
 }
 
 bool wire_fields::boolean(std::string_view name, bool fallback) const {
@@ -99,77 +104,17 @@ std::string wire_fields::model() const {
                   .param = "model", .code = "model_not_found"};
 }
 
-std::vector<std::string> wire_fields::stops() const {
-  const auto value = get("stop");
-  std::vector<std::string> stops;
-  if (!value) return stops;
-  const auto add = [&](dom::element item, const std::string& param) {
-    const auto one = as_text(item);
-    if (!one) throw invalid_value(param, wrong_type(param, "a string", item));
-    if (one->empty()) throw invalid_value(param, fmt::format("'{}' must not be empty.", param));
-    stops.emplace_back(*one);
-  };
-  if (value->is_string()) {
-    add(*value, "stop");
-    return stops;
-  }
-  for (const dom::element item : array_of(*value))
-    add(item, fmt::format("stop[{}]", stops.size()));
-  if (stops.size() > 4)
-    throw invalid_value("stop", fmt::format("'stop' holds {} strings, allowed are 4.", stops.size()));
-  return stops;
-}
-
-core::deadlines_ms wire_fields::deadlines() const {
-  core::deadlines_ms all;
-  const auto value = get("deadlines");
-  if (!value) return all;
-  const auto object = object_of(*value);
-  const auto read = [&](const char* name, std::uint64_t& into) {
-    const auto item = find(object, name);
-    if (!item) return;
-    const auto ms = as_integer(*item);
-    const std::string param = fmt::format("deadlines.{}", name);
-    if (!ms || *ms < 1 || *ms > 86'400'000)
-      throw invalid_value(param, fmt::format("'{}' must be 1 to 86400000 milliseconds.", param));
-    into = static_cast<std::uint64_t>(*ms);
-  };
-  read("queue_ms", all.queue);
-  read("first_token_ms", all.first_token);
-  read("total_ms", all.total);
-  return all;
-}
-
 token_id wire_fields::token(dom::element value, const std::string& param) const {
   const auto id = as_integer(value);
-  if (!id) throw invalid_value(param, wrong_type(param, "a token id", value));
-  const std::int64_t end = limits_.vocab > 0 ? limits_.vocab : std::int64_t{1} << 31;
-  if (*id < 0 || *id >= end)
-    throw invalid_value(param, fmt::format("'{}' is {}, token ids are 0 to {}.", param, *id, end - 1));
-  return static_cast<token_id>(*id);
+  if (!id) throw wrong_type(param, "a token id", value);
+  return token(*id, param);
 }
 
-core::generation_request wire_fields::sampling_request() const {
-  core::generation_request r;
-  r.sampling.temperature = number("temperature", 1);
-  r.sampling.top_p = number("top_p", 1);
-  r.sampling.min_p = number("min_p", 0);
-  r.sampling.top_k = static_cast<std::int32_t>(integer("top_k", 0));
-  r.sampling.seed = get("seed") ? static_cast<std::uint64_t>(integer("seed", 0)) : random_seed();
-  r.min_tokens = static_cast<std::uint32_t>(integer("min_tokens", 0));
-  r.stop = stops();
-  r.include_stop_in_output = boolean("include_stop_str_in_output", false);
-  r.ignore_eos = boolean("ignore_eos", false);
-  r.skip_special_tokens = boolean("skip_special_tokens", true);
-  r.add_special_tokens = boolean("add_special_tokens", true);
-  r.parse_special = boolean("parse_special", true);
-  r.add_generation_prompt = boolean("add_generation_prompt", true);
-  r.priority = static_cast<std::int32_t>(integer("priority", 0));
-  r.deadlines = deadlines();
-  if (const auto ids = get("stop_token_ids"))
-    for (const dom::element item : array_of(*ids))
-      r.stop_token_ids.push_back(token(item, fmt::format("stop_token_ids[{}]", r.stop_token_ids.size())));
-  return r;
+token_id wire_fields::token(std::int64_t id, const std::string& param) const {
+  const std::int64_t end = limits_.vocab > 0 ? limits_.vocab : std::int64_t{1} << 31;
+  if (id < 0 || id >= end)
+    throw invalid_value(param, fmt::format("'{}' is {}, token ids are 0 to {}.", param, id, end - 1));
+  return static_cast<token_id>(id);
 }
 
 std::string content_text(std::optional<dom::element> content, const std::string& param,
@@ -180,13 +125,13 @@ std::string content_text(std::optional<dom::element> content, const std::string&
   }
   if (const auto text = as_text(*content)) return std::string{*text};
   if (!content->is_array())
-    throw invalid_value(param, wrong_type(param, "a string or an array of parts", *content));
+    throw wrong_type(param, "a string or an array of parts", *content);
   std::string all;
   std::size_t i = 0;
   for (const dom::element part : array_of(*content)) {
     const std::string at = fmt::format("{}[{}]", param, i);
     dom::object object;
-    if (part.get_object().get(object)) throw invalid_value(at, wrong_type(at, "an object", part));
+    if (part.get_object().get(object)) throw wrong_type(at, "an object", part);
     const auto type = find(object, "type");
     const auto kind = type ? as_text(*type) : std::nullopt;
     if (!kind || (*kind != "text" && *kind != "input_text" && *kind != "output_text"))
@@ -207,7 +152,7 @@ std::vector<core::chat_message> wire_fields::messages(std::string_view name) con
   for (const dom::element item : array_of(*value)) {
     const std::string at = fmt::format("{}[{}]", name, all.size());
     dom::object object;
-    if (item.get_object().get(object)) throw invalid_value(at, wrong_type(at, "an object", item));
+    if (item.get_object().get(object)) throw wrong_type(at, "an object", item);
     const auto type = find(object, "type");
     if (type && as_text(*type) != std::string_view{"message"})
       throw invalid_value(at + ".type", fmt::format("'{}.type' must be message; other items are not supported.", at));

@@ -63,13 +63,20 @@ void add_choices(api_request& out, const core::generation_request& one) {
   }
 }
 
+/// Every choice runs or waits on its own, so more of them than run and wait at once could only be refused later.
 void read_n(const wire_fields& in, api_request& out, std::size_t prompts) {
+  const auto& limits = in.limits();
   const auto n = in.integer("n", 1);
-  const auto most = static_cast<std::int64_t>(in.limits().max_n);
-  if (n > most) throw invalid_value("n", fmt::format("'n' is {}, allowed are 1 to {}.", n, most));
-  if (n * static_cast<std::int64_t>(prompts) > most)
-    throw invalid_value("prompt", fmt::format("{} prompts x {} choices are {}, allowed are {}.", prompts, n,
-                                              n * static_cast<std::int64_t>(prompts), most));
+  const auto all = n * static_cast<std::int64_t>(prompts);
+  const auto check = [&](std::int64_t most, const std::string& why) {
+    if (n > most) throw invalid_value("n", fmt::format("'n' is {}, allowed are 1 to {}{}.", n, most, why));
+    if (all > most)
+      throw invalid_value("prompt",
+                          fmt::format("{} prompts x {} choices are {}, allowed are {}{}.", prompts, n, all, most, why));
+  };
+  check(limits.max_n, "");
+  if (limits.max_at_once > 0)
+    check(limits.max_at_once, " (--max-num-seqs that run and --max-num-queued-reqs that wait)");
   out.n = static_cast<std::uint32_t>(n);
 }
 
@@ -160,7 +167,8 @@ const char* prompt_field(api_kind kind) {
 }
 
 wire_limits limits_of(const runtime_config& config, const core::model_card& card) {
-  wire_limits limits{config.served_model_names, card.vocab, config.max_n};
+  wire_limits limits{config.served_model_names, card.vocab, config.max_n,
+                     std::uint64_t{config.max_num_seqs} + config.max_num_queued_reqs};
   if (limits.models.empty()) limits.models.push_back(card.name);
   return limits;
 }
@@ -177,7 +185,7 @@ std::variant<tokenize_request, api_error> parse_tokenize(std::string_view body, 
   return parse<tokenize_request>(body, on_tokenize, limits, [](const wire_fields& in) {
     tokenize_request out;
     in.model();
-    out.source = in.sampling_request();
+    out.source = in.text_request();
     out.return_token_strs = in.boolean("return_token_strs", false);
     if (in.get("messages")) {
       out.source.prompt = in.messages("messages");

@@ -23,6 +23,7 @@ struct wire_limits {
   std::vector<std::string> models;   ///< the first is the default
   std::uint32_t vocab = 0;           ///< 0: not checked
   std::uint32_t max_n = 16;
+  std::uint64_t max_at_once = 0;     ///< choices that may run or wait together; 0: not checked
 };
 wire_limits limits_of(const runtime_config&, const core::model_card&);
 

@@ -39,6 +39,9 @@ struct generation_request {
   std::uint32_t min_tokens = 0;
   std::vector<std::string> stop;
   bool include_stop_in_output = false;
+  stop_boundary boundary = stop_boundary::none;
+  std::optional<confidence_stop> confidence;
+  std::optional<repetition_stop> repetition;
   std::vector<token_id> stop_token_ids;
   bool ignore_eos = false;
   bool skip_special_tokens = true;
@@ -46,6 +49,8 @@ struct generation_request {
   std::int32_t top_logprobs = -1;      ///< -1: no log-probabilities; 0..20
   std::int32_t priority = 0;           ///< lower is earlier
   deadlines_ms deadlines;              ///< 0 = the configured default
+  std::optional<std::string> cache_salt;    ///< prefixes are shared only among equal salts
+  std::optional<on_disconnect> disconnect;  ///< none: the configured default
   std::string label;                   ///< the object's id, for the log line only
 };
 
@@ -132,6 +137,8 @@ struct engine_health {
   std::uint64_t stalled_us = 0;    ///< time since the last retired step while work is waiting; else 0
 };
 
+class engine_probe;                ///< kv_audit.hpp
+
 class generation_engine {
  public:
   virtual ~generation_engine() = default;
@@ -145,6 +152,8 @@ class generation_engine {
   virtual std::string decode(const std::vector<token_id>&) const = 0;
   virtual std::string token_bytes(token_id) const = 0;
   virtual time_us now() const = 0;
+  /// For the debugging endpoints; lives as long as the engine. Null: there is nothing to look into.
+  virtual engine_probe* probe() { return nullptr; }
 };
 
 }  // namespace troupe::core

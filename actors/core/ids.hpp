@@ -17,6 +17,7 @@ struct id {
 
 using request_id = id<struct request_tag>;
 using step_id = id<struct step_tag>;
+using move_id = id<struct move_tag>;
 
 /// Blocks held by one request between two preemptions: the request and a count of its leases so far. Chosen by the
 /// scheduler before it asks, so a release never depends on having seen the grant.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "actors/core/generation.hpp"
+#include "actors/core/outcome.hpp"
 
 namespace troupe::core {
 
@@ -35,6 +36,20 @@ struct pool_record {
   std::uint64_t leaked = 0;              ///< leased, but to no lease the scheduler knows (last audit)
 };
 
+/// One copy between the tiers that is over, or given up as late.
+struct move_record {
+  bool out = true;                       ///< to the host tier
+  move_outcome outcome = move_outcome::ok;
+  std::uint32_t blocks = 0;
+  std::uint64_t elapsed_us = 0;
+};
+
+/// The host tier's own counts, after each change.
+struct host_tier_record {
+  std::uint64_t total = 0, used = 0;     ///< blocks
+  std::uint64_t leaked = 0;              ///< ever parked for nobody the scheduler knows; dropped
+};
+
 class observer {
  public:
   virtual ~observer() = default;
@@ -45,7 +60,12 @@ class observer {
   virtual void on_released(end_reason why, bool preempted, std::uint32_t blocks, const pool_record& after) = 0;
   virtual void on_release_latency(double seconds) = 0;  ///< cause seen -> blocks back
   virtual void on_load(std::uint32_t running, std::uint32_t waiting) = 0;
-  virtual void on_preemption() = 0;
+  /// `parked`: its blocks are on their way to the host tier; else they are dropped and computed again.
+  virtual void on_preemption(bool parked) = 0;
+  virtual void on_move(const move_record&) = 0;
+  virtual void on_host_tier(const host_tier_record&) = 0;
+  /// An admission looked for `queried` prompt tokens in the prefix cache and found `hit` of them.
+  virtual void on_prefix(std::uint32_t queried, std::uint32_t hit) = 0;
   virtual void on_inter_token(double seconds) = 0;
   virtual void on_violation(const std::string& invariant) = 0;
 };

@@ -10,6 +10,10 @@ const char* name_of(end_reason x) {
       return "stop_token";
     case end_reason::stop_string:
       return "stop_string";
+    case end_reason::stop_confidence:
+      return "stop_confidence";
+    case end_reason::stop_repetition:
+      return "stop_repetition";
     case end_reason::length:
       return "length";
     case end_reason::client_gone:
@@ -36,6 +40,22 @@ const char* name_of(end_reason x) {
       return "shutdown";
     case end_reason::refused:
       return "refused";
+  }
+  return "unknown";
+}
+
+const char* name_of(move_outcome x) {
+  switch (x) {
+    case move_outcome::ok:
+      return "ok";
+    case move_outcome::host_full:
+      return "host_full";
+    case move_outcome::failed:
+      return "failed";
+    case move_outcome::corrupt:
+      return "corrupt";
+    case move_outcome::late:
+      return "late";
   }
   return "unknown";
 }
@@ -72,6 +92,8 @@ const char* name_of(life_phase x) {
       return "decode";
     case life_phase::done:
       return "done";
+    case life_phase::parked:
+      return "parked";
   }
   return "unknown";
 }

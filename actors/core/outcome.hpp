@@ -9,6 +9,8 @@ enum class end_reason : std::uint8_t {
   end_token,     ///< the model's end token
   stop_token,    ///< one of the request's stop_token_ids
   stop_string,   ///< text stop, decided by the session
+  stop_confidence, ///< sustained low confidence
+  stop_repetition, ///< the answer repeats itself
   length,        ///< max_tokens or the effective context
   client_gone,   ///< socket closed, reset, half-closed, silent or write failed
   cancelled,     ///< cancel by id
@@ -34,11 +36,23 @@ enum class refusal : std::uint8_t {
   invalid_token,          ///< 400: a token id outside the vocabulary
 };
 
+/// How a copy between the tiers ended. Everything but ok means: compute it again.
+enum class move_outcome : std::uint8_t {
+  ok,
+  host_full,    ///< no room on the host tier
+  failed,       ///< the device did not copy
+  corrupt,      ///< the checksum of what came back is not that of what was parked
+  late,         ///< not over within the time for copies; decided by the scheduler, its blocks wait for the end
+};
+inline constexpr int move_outcome_count = static_cast<int>(move_outcome::late) + 1;
+const char* name_of(move_outcome);
+
 const char* name_of(end_reason);
 const char* name_of(refusal);
 
 /// Which part of its life a request was in when its client left (metric label `phase`).
-enum class life_phase : std::uint8_t { queued, prefill, decode, done };
+enum class life_phase : std::uint8_t { queued, prefill, decode, done, parked };
+inline constexpr int life_phase_count = static_cast<int>(life_phase::parked) + 1;
 const char* name_of(life_phase);
 
 }  // namespace troupe::core

@@ -31,7 +31,15 @@ std::uint64_t span(time_us from, time_us to) {
 }
 
 void add_holding(state_hash& h, const holding& x) {
-  h.add(x.lease).add(x.blocks).add(x.computed).add(x.grow).add(x.alone);
+  h.add(x.lease).add(x.blocks).add(x.computed).add(x.published).add(x.grow).add(x.alone);
+}
+
+void add_copy(state_hash& h, const parked_copy& x) {
+  h.add(x.lease).add(x.computed).add(x.blocks);
+}
+
+void add_transfer(state_hash& h, const transfer& x) {
+  h.add(x.move).add(x.done).add(x.chunk);
 }
 
 }  // namespace
@@ -50,6 +58,9 @@ request make_request(const submit& m, rank order, const scheduler_limits& limits
   std::sort(r.stop_token_ids.begin(), r.stop_token_ids.end());
   r.ignore_eos = m.ignore_eos;
   r.top_logprobs = m.top_logprobs;
+  r.confidence = m.confidence;
+  r.scope = cache_scope{m.cache_salt};
+  r.keep_prefix = m.keep_prefix;
   r.scored =
       m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
   r.submitted_at = now;
@@ -86,7 +97,30 @@ holding* request::held() {
 std::optional<lease_id> request::lease() const {
   if (const auto* h = held()) return h->lease;
   if (const auto* a = std::get_if<life::awaiting_grant>(&state)) return a->lease;
+  if (const auto* m = std::get_if<life::moving_out>(&state)) return m->kept.lease;
+  if (const auto* m = std::get_if<life::moving_in>(&state)) return m->kept.lease;
   if (const auto* e = std::get_if<life::retiring>(&state)) return e->lease;
+  return std::nullopt;
+}
+
+std::optional<lease_id> request::copy() const {
+  return std::visit(overloaded{
+                        [](const life::awaiting_grant& s) {
+                          return s.copy ? std::optional(s.copy->lease) : std::nullopt;
+                        },
+                        [](const life::moving_out& s) { return std::optional(s.copy.lease); },
+                        [](const life::parked& s) { return std::optional(s.copy.lease); },
+                        [](const life::moving_in& s) { return std::optional(s.copy.lease); },
+                        [](const life::retiring& s) { return s.copy; },
+                        [](const auto&) { return std::optional<lease_id>(); },
+                    },
+                    state);
+}
+
+std::optional<move_id> request::move() const {
+  if (const auto* m = std::get_if<life::moving_out>(&state)) return m->way.move;
+  if (const auto* m = std::get_if<life::moving_in>(&state)) return m->way.move;
+  if (const auto* e = std::get_if<life::retiring>(&state)) return e->move;
   return std::nullopt;
 }
 
@@ -100,6 +134,9 @@ request_state state_of(const request& r) {
           [](const life::decoding&) { return request_state::decoding; },
           [](const life::decoding_in_flight&) { return request_state::decoding_in_flight; },
           [](const life::awaiting_recompute&) { return request_state::awaiting_recompute; },
+          [](const life::moving_out&) { return request_state::moving_out; },
+          [](const life::parked&) { return request_state::parked; },
+          [](const life::moving_in&) { return request_state::moving_in; },
           [](const life::retiring&) { return request_state::retiring; },
       },
       r.state);
@@ -113,6 +150,10 @@ life_phase request::phase() const {
     case request_state::decoding:
     case request_state::decoding_in_flight:
       return life_phase::decode;
+    case request_state::moving_out:
+    case request_state::parked:
+    case request_state::moving_in:
+      return life_phase::parked;
     case request_state::retiring:
       return std::get<life::retiring>(state).phase;
     default:
@@ -153,9 +194,27 @@ void request::add_to(state_hash& h) const {
   if (const auto* x = held()) add_holding(h, *x);
   if (const auto* x = std::get_if<life::awaiting_grant>(&state))
     h.add(x->lease).add(x->asked).add(x->alone);
+  if (const auto* x = std::get_if<life::awaiting_grant>(&state); x && x->copy) add_copy(h, *x->copy);
+  if (const auto* x = std::get_if<life::parked>(&state)) add_copy(h, x->copy);
+  if (const auto* x = std::get_if<life::moving_out>(&state)) {
+    add_holding(h, x->kept);
+    add_copy(h, x->copy);
+    add_transfer(h, x->way);
+  }
+  if (const auto* x = std::get_if<life::moving_in>(&state)) {
+    add_holding(h, x->kept);
+    add_copy(h, x->copy);
+    add_transfer(h, x->way);
+  }
   if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
   if (const auto* x = std::get_if<life::retiring>(&state))
-    h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->end.message).add(x->phase);
+    h.add(x->lease)
+        .add(x->end.why)
+        .add(x->end.stop_token)
+        .add(x->end.message)
+        .add(x->phase)
+        .add(x->move)
+        .add(x->copy);
   h.add(tokens)
       .add(prompt_tokens)
       .add(max_tokens)
@@ -163,6 +222,11 @@ void request::add_to(state_hash& h) const {
       .add(stop_token_ids)
       .add(ignore_eos);
   h.add(sampling.temperature).add(sampling.top_p).add(sampling.min_p);
+  h.add(sampling.repetition_penalty).add(sampling.presence_penalty).add(sampling.frequency_penalty);
+  for (const auto& [token, bias] : sampling.logit_bias) h.add(token).add(bias);
+  if (confidence) h.add(confidence->top_k).add(confidence->mass).add(confidence->steps);
+  if (scope.salt) h.add(std::string_view(*scope.salt));
+  h.add(unsure_steps).add(keep_prefix).add(cached_tokens);
   h.add(sampling.top_k)
       .add(sampling.seed)
       .add(top_logprobs)

@@ -34,9 +34,25 @@ struct holding {
   lease_id lease;
   std::vector<block_id> blocks;
   std::uint32_t computed = 0;
+  std::uint32_t published = 0;  ///< leading blocks the allocator knows to be computed
   growth grow = growth::none;
   bool alone = false;  ///< when it last asked, nobody else held or asked anything
   bool operator==(const holding&) const = default;
+};
+
+/// What the host tier keeps of a preempted request.
+struct parked_copy {
+  lease_id lease;              ///< the lease it was copied from: the copy's name
+  std::uint32_t computed = 0;  ///< tokens in it
+  std::uint32_t blocks = 0;
+  bool operator==(const parked_copy&) const = default;
+};
+
+/// A copy between the tiers, one chunk of which is under way.
+struct transfer {
+  move_id move;
+  std::uint32_t done = 0, chunk = 0;  ///< blocks: there already, under way
+  bool operator==(const transfer&) const = default;
 };
 
 /// How a request is about to end.
@@ -55,6 +71,7 @@ struct awaiting_grant {
   lease_id lease;
   std::uint32_t asked = 0;  ///< blocks
   bool alone = false;       ///< nothing else held or asked: a denial is a broken rule
+  std::optional<parked_copy> copy;  ///< comes back when the grant is here
   bool operator==(const awaiting_grant&) const = default;
 };
 struct prefilling {
@@ -77,19 +94,41 @@ struct decoding_in_flight {
 struct awaiting_recompute {
   bool operator==(const awaiting_recompute&) const = default;
 };
-/// Ended, but the step in flight still reads its blocks: nothing is left to do with them but give
-/// them back.
+/// Preempted: its blocks are on their way to the host tier and go back when they are there.
+struct moving_out {
+  holding kept;
+  parked_copy copy;  ///< what it will be
+  transfer way;
+  bool operator==(const moving_out&) const = default;
+};
+/// No lease; in the queue again.
+struct parked {
+  parked_copy copy;
+  bool operator==(const parked&) const = default;
+};
+/// Its copy is on its way into a new lease.
+struct moving_in {
+  holding kept;
+  parked_copy copy;
+  transfer way;
+  bool operator==(const moving_in&) const = default;
+};
+/// Ended, but the step in flight or a move still names its blocks: nothing is left to do with them
+/// but give them back.
 struct retiring {
   lease_id lease;
   verdict end;
   life_phase phase = life_phase::done;
+  std::optional<move_id> move;    ///< none: the step
+  std::optional<lease_id> copy;   ///< on the host tier, to be dropped
   bool operator==(const retiring&) const = default;
 };
 }  // namespace life
 
 using life_state = std::variant<life::queued, life::awaiting_grant, life::prefilling,
                                 life::prefilling_in_flight, life::decoding,
-                                life::decoding_in_flight, life::awaiting_recompute, life::retiring>;
+                                life::decoding_in_flight, life::awaiting_recompute,
+                                life::moving_out, life::parked, life::moving_in, life::retiring>;
 
 struct request {
   request_id id;
@@ -104,6 +143,11 @@ struct request {
   std::vector<token_id> stop_token_ids;  ///< sorted
   bool ignore_eos = false;
   std::int32_t top_logprobs = -1;
+  std::optional<confidence_stop> confidence;
+  std::uint32_t unsure_steps = 0;  ///< in a row, below the mass of `confidence`
+  cache_scope scope;
+  bool keep_prefix = false;
+  std::uint32_t cached_tokens = 0;  ///< of the prompt, found in the prefix cache when it first came in
   std::uint32_t scored =
       0;  ///< prompt tokens whose score is out; prompt_tokens when none is wanted
 
@@ -121,11 +165,15 @@ struct request {
   /// does.
   std::uint32_t cached_at_most() const;
   bool in_flight() const;
-  /// Null in states that hold no blocks of use.
+  /// Null in states that hold no blocks a step could use.
   const holding* held() const;
   holding* held();
   /// None without a lease held or asked for.
   std::optional<lease_id> lease() const;
+  /// The name of what the host tier holds, or may hold, for it.
+  std::optional<lease_id> copy() const;
+  /// The move under way for it.
+  std::optional<move_id> move() const;
   life_phase phase() const;
   request_times times(time_us now) const;
   /// The deadline that is over, if any; none while retiring.

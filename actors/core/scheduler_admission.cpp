@@ -68,18 +68,25 @@ bool scheduler_machine::queue_is_full() const {
 // effective context).
 void scheduler_machine::admit(effects& out) {
   if (asking_ || queue_.empty() || running_.size() >= limits_.max_num_seqs) return;
-  if (blocked_ && !running_.empty()) return;
+  if (blocked_ && !(running_.empty() && moves_.empty())) return;
   const auto [order, id] = *queue_.begin();
   auto& r = requests_.at(id);
   const auto others = static_cast<std::uint32_t>(running_.size());
   const auto count = blocks_for(std::min(r.size() + 1, r.cached_at_most()), limits_.block_size);
   const lease_id lease{id, ++r.epoch};
-  r.state = life::awaiting_grant{lease, count, others == 0};
+  const auto* p = std::get_if<life::parked>(&r.state);
+  const auto copy = p ? std::optional(p->copy) : std::nullopt;
+  std::optional<prefix_query> prefix;
+  if (limits_.prefix_caching) {
+    prefix = prefix_query{r.scope, {}};  // nothing is looked for, but what it computes can be found
+    if (!copy && r.scored >= r.prompt_tokens) prefix->tokens = r.tokens;
+  }
+  r.state = life::awaiting_grant{lease, count, others == 0 && moves_.empty(), copy};
   queue_.erase(order);
   running_.emplace(order, id);
   asking_ = id;
   blocked_ = false;  // until the answer says otherwise
-  out.emplace_back(reserve{lease, count, others});
+  out.emplace_back(reserve{lease, count, others, std::move(prefix)});
 }
 
 // One block at a time, one ask at a time for each resident, best rank first.
@@ -90,46 +97,73 @@ void scheduler_machine::grow(effects& out) {
     if (!h || h->grow != holding::growth::none) continue;
     if (capacity_of(*h) >= std::min(r.size() + look_ahead_tokens, r.cached_at_most())) continue;
     h->grow = holding::growth::asked;
-    h->alone = running_.size() == 1;
-    out.emplace_back(reserve{h->lease, 1, 0});
+    h->alone = running_.size() == 1 && moves_.empty();
+    out.emplace_back(reserve{h->lease, 1, 0, std::nullopt});
   }
 }
 
-// Between steps: someone has no place for its next token and was denied one. The lowest rank gives
-// way, which is never the highest: so that one always finishes. One victim at a time, and all who
-// were denied ask again behind its release.
-void scheduler_machine::relieve(effects& out) {
+// Between steps: someone has no place for its next token and was denied one. The lowest rank that is
+// not being moved gives way, which is never the highest: so that one always finishes. One victim at
+// a time, and all who were denied ask again behind its release. Where only moves are left to wait
+// for, their end comes here again.
+void scheduler_machine::relieve(time_us now, effects& out) {
   if (asking_) return;  // its answer comes first, and may be a better victim
-  const bool needy = std::any_of(running_.begin(), running_.end(), [&](const auto& x) {
-    const auto& r = requests_.at(x.second);
+  request* victim = nullptr;
+  bool needy = false, leaving = false;
+  for (const auto& [order, id] : running_) {
+    auto& r = requests_.at(id);
+    // Between steps, who retires is held by a move.
+    leaving = leaving || std::holds_alternative<life::moving_out>(r.state) ||
+              std::holds_alternative<life::retiring>(r.state);
     const auto* h = r.held();
-    return h && h->grow == holding::growth::denied && computable(r) == 0;
-  });
-  if (!needy) return;
-  if (running_.size() > 1) preempt(requests_.at(running_.rbegin()->second), out);
-  for (const auto& [order, id] : running_)
-    if (auto* h = requests_.at(id).held(); h && h->grow == holding::growth::denied)
-      h->grow = holding::growth::none;
+    if (!h) continue;
+    needy = needy || (h->grow == holding::growth::denied && computable(r) == 0);
+    if (order != running_.begin()->first) victim = &r;
+  }
+  if (!needy || leaving) return;
+  if (victim) {
+    preempt(*victim, now, out);
+    if (std::holds_alternative<life::moving_out>(victim->state)) return;  // its blocks come later
+  } else if (!moves_.empty()) {
+    return;
+  }
+  ask_again();
 }
 
-void scheduler_machine::preempt(request& r, effects& out) {
-  give_back(*r.lease(), end_reason::cancelled, true, out);
+void scheduler_machine::preempt(request& r, time_us now, effects& out) {
   ++r.preemptions;
-  running_.erase(r.order);
-  back_to_queue(r);
+  const bool parks = worth_parking(r);
+  out.emplace_back(preempted{r.id, parks});
+  if (parks) {
+    auto kept = std::move(*r.held());
+    const parked_copy copy{kept.lease, kept.computed,
+                           blocks_for(kept.computed, limits_.block_size)};
+    r.state = life::moving_out{std::move(kept), copy, {}};
+    next_chunk_out(r, now, out);
+    return;
+  }
+  give_back(*r.lease(), end_reason::cancelled, true, false, out);
+  back_to_queue(r, std::nullopt);
 }
 
-void scheduler_machine::back_to_queue(request& r) {
-  if (r.preemptions > 0) {
+void scheduler_machine::back_to_queue(request& r, std::optional<parked_copy> copy) {
+  if (copy) {
+    r.state = life::parked{*copy};
+  } else if (r.preemptions > 0) {
     r.state = life::awaiting_recompute{};
   } else {
     r.state = life::queued{};
   }
+  running_.erase(r.order);
   queue_.emplace(r.order, r.id);
 }
 
 void scheduler_machine::blocks_came_back() {
   blocked_ = false;
+  ask_again();
+}
+
+void scheduler_machine::ask_again() {
   for (const auto& [order, id] : running_)
     if (auto* h = requests_.at(id).held(); h && h->grow == holding::growth::denied)
       h->grow = holding::growth::none;

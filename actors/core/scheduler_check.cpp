@@ -2,6 +2,7 @@
 // state.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "actors/core/scheduler_machine.hpp"
 
@@ -58,6 +59,8 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
   if (!h) return {};
   if (std::uint64_t{h->blocks.size()} * limits.block_size < h->computed)
     return "computed tokens have a place";
+  if (std::uint64_t{h->published} * limits.block_size > h->computed)
+    return "only computed blocks are published";
   const bool decodes = std::holds_alternative<life::decoding>(r.state) ||
                        std::holds_alternative<life::decoding_in_flight>(r.state);
   if (decodes && h->computed + 1 != r.size()) return "a decoding request lacks one token";
@@ -70,6 +73,20 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
 
 }  // namespace
 
+// A block is shared only once its tokens are all computed, and then nobody writes it.
+std::string scheduler_machine::broken_sharing(const request& r,
+                                              std::map<block_id, bool>& seen) const {
+  const auto* h = r.held();
+  if (!h) return {};
+  for (std::size_t i = 0; i < h->blocks.size(); ++i) {
+    if (h->blocks[i] >= limits_.num_blocks) return "a block lies in the pool";
+    const bool full = (i + 1) * limits_.block_size <= h->computed;
+    const auto [other, first] = seen.emplace(h->blocks[i], full);
+    if (!first && !(full && other->second)) return "a block that is written has one holder";
+  }
+  return {};
+}
+
 std::string scheduler_machine::check() const {
   if (queue_.size() + running_.size() != requests_.size())
     return "every request is queued or running";
@@ -81,28 +98,35 @@ std::string scheduler_machine::check() const {
       return "a step names someone, and nobody twice";
     if (in_flight_->step.value != steps_) return "the step in flight is the last planned";
   }
-  std::size_t asking = 0, named = 0;
-  std::set<block_id> blocks;
+  std::size_t asking = 0, named = 0, pinned_by_moves = 0;
+  std::map<block_id, bool> blocks;  // true: every holder has it full and computed
   for (const auto& [id, r] : requests_) {
     if (auto broken = broken_in(r, limits_); !broken.empty()) return broken;
-    const bool waits = core::state_of(r) == request_state::queued ||
-                       core::state_of(r) == request_state::awaiting_recompute;
-    const auto& index = waits ? queue_ : running_;
+    const auto& index = r.lease() ? running_ : queue_;
     const auto place = index.find(r.order);
     if (r.id != id || place == index.end() || place->second != id)
       return "a request stands where its state says";
-    const bool pinned = r.in_flight() || std::holds_alternative<life::retiring>(r.state);
+    const auto* e = std::get_if<life::retiring>(&r.state);
+    const bool pinned = r.in_flight() || (e && !e->move);
     if (pinned != in_step.contains(id)) return "in flight and retiring are those the step names";
     named += pinned ? 1 : 0;
+    if (const auto move = r.move()) {
+      const auto m = moves_.find(*move);
+      if (m == moves_.end() || m->second.abandoned || m->second.request != id ||
+          m->second.lease != *r.lease() || m->second.copy != r.copy())
+        return "a moving request is named by the move it waits for";
+      ++pinned_by_moves;
+    }
     if (std::holds_alternative<life::awaiting_grant>(r.state)) {
       ++asking;
       if (asking_ != id) return "who awaits a grant is the one asking";
     }
-    if (const auto* h = r.held())
-      for (const auto b : h->blocks)
-        if (b >= limits_.num_blocks || !blocks.insert(b).second)
-          return "a block has one holder in the pool";
+    if (auto broken = broken_sharing(r, blocks); !broken.empty()) return broken;
   }
+  if (pinned_by_moves != static_cast<std::size_t>(std::count_if(
+                             moves_.begin(), moves_.end(),
+                             [](const auto& m) { return !m.second.abandoned; })))
+    return "a move is waited for by one request, or abandoned";
   if (asking != (asking_ ? 1u : 0u)) return "one asks at a time";
   if (named != in_step.size()) return "whoever the step names is known";
   return {};
@@ -119,9 +143,11 @@ std::uint64_t scheduler_machine::hash() const {
         .add(in_flight_->items)
         .add(in_flight_->decode_rows)
         .add(in_flight_->prefill_tokens);
+  for (const auto& [id, m] : moves_)
+    h.add(id).add(m.request).add(m.lease).add(m.copy).add(m.out).add(m.abandoned).add(m.blocks).add(m.began).add(m.by);
   cost_.add_to(h);
   h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_);
-  return h.add(arrivals_).add(steps_).add(ignored_).add(look_again_).add(audit_due_).value();
+  return h.add(arrivals_).add(steps_).add(moves_begun_).add(ignored_).add(look_again_).add(audit_due_).value();
 }
 
 }  // namespace troupe::core

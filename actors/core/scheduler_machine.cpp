@@ -66,9 +66,19 @@ void scheduler_machine::on(const granted& m, time_us now, effects& out) {
     holding fresh;
     fresh.lease = m.lease;
     fresh.blocks = m.blocks;
-    r->state = life::prefilling{std::move(fresh)};
+    fresh.published = m.cached;
+    fresh.computed = m.cached * limits_.block_size;
     asking_.reset();
-    if (!r->granted_at) r->granted_at = now;
+    if (!r->granted_at) {
+      r->granted_at = now;
+      r->cached_tokens = fresh.computed;
+    }
+    if (auto copy = asked->copy) {
+      r->state = life::moving_in{std::move(fresh), *copy, {}};
+      next_chunk_in(*r, now, out);
+    } else {
+      r->state = life::prefilling{std::move(fresh)};
+    }
   } else if (auto* h = r->held(); h && h->grow == holding::growth::asked) {
     if (m.blocks.size() != 1)
       out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
@@ -90,8 +100,7 @@ void scheduler_machine::on(const denied& m, time_us now, effects& out) {
     alone = asked->alone;
     blocked_ = true;
     asking_.reset();
-    running_.erase(r->order);
-    back_to_queue(*r);
+    back_to_queue(*r, asked->copy);
   } else if (auto* h = r->held(); h && h->grow == holding::growth::asked) {
     alone = h->alone;
     blocked_ = true;
@@ -120,7 +129,7 @@ void scheduler_machine::on(const tick&, time_us now, effects& out) {
   advance(now, out);
   if (!requests_.empty() && now >= audit_due_) {
     audit_due_ = now + audit_interval_us;
-    out.emplace_back(audit{live_leases()});
+    out.emplace_back(census());
   }
 }
 
@@ -143,7 +152,7 @@ void scheduler_machine::on(const stop& m, time_us now, effects& out) {
 
 void scheduler_machine::advance(time_us now, effects& out) {
   expire(now, out);
-  if (!in_flight_) relieve(out);
+  if (!in_flight_) relieve(now, out);
   grow(out);
   admit(out);
   if (!in_flight_) plan(now, out);
@@ -161,11 +170,20 @@ void scheduler_machine::expire(time_us now, effects& out) {
       look_again_ = std::min(look_again_, r.next_deadline());
     }
   }
+  std::vector<move_id> late;
+  for (const auto& [id, m] : moves_) {
+    if (m.abandoned) continue;
+    if (now >= m.by)
+      late.push_back(id);
+    else
+      look_again_ = std::min(look_again_, m.by);
+  }
+  for (const auto id : late) abandon(id, now, out);
 }
 
 void scheduler_machine::settle(effects& out) {
-  if (!requests_.empty()) return;
-  if (!std::exchange(audited_idle_, true)) out.emplace_back(audit{});
+  if (!requests_.empty() || !moves_.empty()) return;
+  if (!std::exchange(audited_idle_, true)) out.emplace_back(census());
   if (draining_ && !std::exchange(stopped_, true)) out.emplace_back(stopped{});
 }
 
@@ -174,8 +192,8 @@ void scheduler_machine::settle(effects& out) {
 void scheduler_machine::close(request& r, verdict end, time_us now, effects& out) {
   if (std::holds_alternative<life::retiring>(r.state)) return;  // the first reason wins
   const auto phase = r.phase();
-  if (r.in_flight()) {
-    r.state = life::retiring{*r.lease(), std::move(end), phase};
+  if (r.in_flight() || r.move()) {
+    r.state = life::retiring{*r.lease(), std::move(end), phase, r.move(), r.copy()};
   } else {
     finish(r, end, phase, now, out);
   }
@@ -183,13 +201,17 @@ void scheduler_machine::close(request& r, verdict end, time_us now, effects& out
 
 void scheduler_machine::finish(request& r, const verdict& end, life_phase phase, time_us now,
                                effects& out) {
-  if (const auto lease = r.lease()) give_back(*lease, end.why, false, out);
+  const bool gone = end.why == end_reason::client_gone && !r.keep_prefix;
+  const bool suspect = end.why == end_reason::bad_logits || end.why == end_reason::step_failed;
+  if (const auto lease = r.lease()) give_back(*lease, end.why, false, gone || suspect, out);
+  if (const auto copy = r.copy()) out.emplace_back(drop_parked{*copy});
   ended e;
   e.request = r.id;
   e.why = end.why;
   e.stop_token = end.stop_token;
   e.prompt_tokens = r.prompt_tokens;
   e.completion_tokens = r.completion();
+  e.cached_tokens = r.cached_tokens;
   e.preemptions = r.preemptions;
   e.phase = phase;
   e.times = r.times(now);
@@ -203,9 +225,20 @@ void scheduler_machine::finish(request& r, const verdict& end, life_phase phase,
 
 // The only place that releases. Callers leave the state that named the lease in the same
 // transition.
-void scheduler_machine::give_back(lease_id lease, end_reason why, bool preempted,
+void scheduler_machine::give_back(lease_id lease, end_reason why, bool preempted, bool forget,
                                   effects& out) const {
-  out.emplace_back(release{lease, why, preempted});
+  out.emplace_back(release{lease, why, preempted, forget});
+}
+
+// Others may find the full blocks that hold computed tokens from now on.
+void scheduler_machine::publish_computed(request& r, effects& out) const {
+  auto* h = r.held();
+  const auto full = h->computed / limits_.block_size;
+  if (!limits_.prefix_caching || full <= h->published) return;
+  const auto first = r.tokens.begin() + h->published * limits_.block_size;
+  out.emplace_back(publish{h->lease, h->published,
+                           {first, r.tokens.begin() + full * limits_.block_size}});
+  h->published = full;
 }
 
 // ---- looking
@@ -227,7 +260,10 @@ std::uint32_t scheduler_machine::waiting() const {
   return static_cast<std::uint32_t>(queue_.size());
 }
 bool scheduler_machine::idle() const {
-  return requests_.empty() && !in_flight_;
+  return requests_.empty() && !in_flight_ && moves_.empty();
+}
+std::uint32_t scheduler_machine::moves_in_flight() const {
+  return static_cast<std::uint32_t>(moves_.size());
 }
 bool scheduler_machine::step_in_flight() const {
   return in_flight_.has_value();
@@ -236,11 +272,20 @@ std::uint64_t scheduler_machine::ignored_events() const {
   return ignored_;
 }
 
-std::vector<lease_id> scheduler_machine::live_leases() const {
-  std::vector<lease_id> live;
-  for (const auto& [order, id] : running_) live.push_back(*requests_.at(id).lease());
-  std::sort(live.begin(), live.end());
-  return live;
+audit scheduler_machine::census() const {
+  audit all;
+  for (const auto& [id, r] : requests_) {
+    if (const auto lease = r.lease()) all.live.push_back(*lease);
+    if (const auto copy = r.copy()) all.parked.push_back(*copy);
+  }
+  for (const auto& [id, m] : moves_) {
+    if (!m.abandoned) continue;
+    all.live.push_back(m.lease);
+    all.parked.push_back(m.copy);
+  }
+  std::sort(all.live.begin(), all.live.end());
+  std::sort(all.parked.begin(), all.parked.end());
+  return all;
 }
 
 }  // namespace troupe::core

@@ -3,8 +3,10 @@
 //
 // Rules (state x event table: actors/README.md):
 //  - at most one step in flight; the next is planned only after step_done or step_failed of the last;
-//  - a request that ended while a step names it is `retiring`: nothing is planned for it, its lease goes back and its
-//    `ended` goes out when that step returns, never before, never later;
+//  - a request that ended while a step or a move names it is `retiring`: nothing is planned for it, its lease goes back
+//    and its `ended` goes out when that operation is over, never before, never later;
+//  - one chunk of a request is moved at a time, each chunk an operation of its own; a move that is late is abandoned: its
+//    lease lives on without the request until the mover says that nothing touches the blocks any more;
 //  - release of a lease is emitted in one place, once per lease that was ever asked for; a denial closes the lease it
 //    answers, which then never held anything and needs no release.
 #pragma once
@@ -32,23 +34,34 @@ struct scheduler_limits {
   std::vector<token_id> end_tokens;        ///< sorted
   std::uint32_t vocab = 0;                 ///< 0: not checked
   deadlines_ms deadlines;                  ///< defaults; 0 = none
+  bool prefix_caching = true;
+  bool park = false;                       ///< preempted requests go to the host tier; else they are computed again
+  std::uint32_t move_chunk_blocks = 32;    ///< blocks copied by one move
+  std::uint64_t move_limit_us = 2'000'000; ///< a move that takes longer is given up
   /// Smallest of model_context and the whole pool in tokens.
   std::uint32_t effective_context() const;
   std::uint64_t pool_tokens() const;
   bool operator==(const scheduler_limits&) const = default;
 };
 
+struct kv_scheduler_part;
+
 /// Not an event of the protocol: one of our own rules was broken. Shells abort in dev, count and log in release.
 struct violation { std::string invariant; };
 /// The table is empty and nothing is in flight, after drain or stop.
 struct stopped {};
 
-using effect = std::variant<admitted, refused, tokens_out, ended, reserve, release, audit, step_plan,
-                            stopped, violation>;
+/// It gave way to others; `parked`: through the host tier. For the metrics.
+struct preempted { request_id request; bool parked = false; };
+/// A move was late: whoever it was for computes again; the blocks wait for its end. For the metrics.
+struct gave_up { bool out = true; std::uint32_t blocks = 0; std::uint64_t elapsed_us = 0; };
+
+using effect = std::variant<admitted, refused, tokens_out, ended, reserve, publish, release, audit, move_out, move_in,
+                            drop_parked, step_plan, preempted, gave_up, stopped, violation>;
 using effects = std::vector<effect>;
 
-/// Where a request is. `received` and `tokenizing` belong to the session; moving_out, parked, moving_in (mover) and
-/// paused (slow readers) are reserved: no transition leads there yet.
+/// Where a request is. `received` and `tokenizing` belong to the session; paused (slow readers) is reserved: no
+/// transition leads there yet.
 enum class request_state : std::uint8_t {
   received, tokenizing,
   queued,               ///< no lease
@@ -58,8 +71,11 @@ enum class request_state : std::uint8_t {
   decoding,             ///< between steps
   decoding_in_flight,
   awaiting_recompute,   ///< preempted: no lease, in the queue again
-  moving_out, parked, moving_in, paused,
-  retiring,             ///< ended, still named by the step in flight
+  moving_out,           ///< preempted, a chunk of it is being copied to the host tier
+  parked,               ///< no lease, a copy on the host tier, in the queue again
+  moving_in,            ///< has a lease again, a chunk of the copy is coming back
+  paused,
+  retiring,             ///< ended, still named by the step in flight or by a move
   gone,
 };
 inline constexpr int request_state_count = static_cast<int>(request_state::gone) + 1;
@@ -74,6 +90,7 @@ class scheduler_machine {
   void on(const granted&, time_us now, effects&);
   void on(const denied&, time_us now, effects&);
   void on(const released&, time_us now, effects&);
+  void on(const moved&, time_us now, effects&);
   void on(const step_done&, time_us now, effects&);
   void on(const step_failed&, time_us now, effects&);
   void on(const tick&, time_us now, effects&);
@@ -82,10 +99,12 @@ class scheduler_machine {
 
   request_state state_of(request_id) const;   ///< gone for an unknown id
   std::uint32_t running() const;              ///< holds a lease, or has asked for one
-  std::uint32_t waiting() const;              ///< queued or awaiting recompute
+  std::uint32_t waiting() const;              ///< queued, parked or awaiting recompute
   bool idle() const;                          ///< no request, nothing in flight
   bool step_in_flight() const;
+  std::uint32_t moves_in_flight() const;      ///< abandoned ones included
   std::uint64_t ignored_events() const;       ///< late, duplicate and unknown events: normal, counted
+  kv_scheduler_part look(time_us now) const;  ///< for the audit (kv_audit.hpp)
   std::string check() const;                  ///< empty when sound, else the broken invariant
 
   bool operator==(const scheduler_machine&) const = default;
@@ -99,6 +118,17 @@ class scheduler_machine {
     bool operator==(const step_under_way&) const = default;
   };
 
+  /// A chunk being copied: it pins the lease and the copy until `moved`.
+  struct move_under_way {
+    request_id request;
+    lease_id lease, copy;
+    bool out = true;
+    bool abandoned = false;  // the request went on without it
+    std::uint32_t blocks = 0;
+    time_us began = 0, by = never;
+    bool operator==(const move_under_way&) const = default;
+  };
+
   // Every event ends here: what became possible or due is done, in this order (scheduler_machine.cpp).
   void advance(time_us now, effects&);
   void expire(time_us now, effects&);
@@ -106,12 +136,21 @@ class scheduler_machine {
   // scheduler_admission.cpp: who gets blocks, who gives them up.
   std::optional<refused> objection_to(const submit&) const;
   bool queue_is_full() const;
-  void relieve(effects&);
+  void relieve(time_us now, effects&);
   void grow(effects&);
   void admit(effects&);
-  void preempt(request&, effects&);
-  void back_to_queue(request&);
+  void preempt(request&, time_us now, effects&);
+  void back_to_queue(request&, std::optional<parked_copy>);
   void blocks_came_back();
+  void ask_again();
+  // scheduler_moves.cpp: chunks out and in, and what their end means.
+  bool worth_parking(const request&) const;
+  void next_chunk_out(request&, time_us now, effects&);
+  void next_chunk_in(request&, time_us now, effects&);
+  void pin(request&, transfer&, const parked_copy&, bool out_of_device, time_us now);
+  void moved_out(request&, move_outcome, time_us now, effects&);
+  void moved_in(request&, move_outcome, time_us now, effects&);
+  void abandon(move_id, time_us now, effects&);
   // scheduler_planning.cpp
   void plan(time_us now, effects&);
   plan_item item_of(const request&, std::uint32_t tokens) const;
@@ -122,12 +161,14 @@ class scheduler_machine {
   // The way out. close() is for ends that may meet a step in flight, finish() is the end itself.
   void close(request&, verdict, time_us now, effects&);
   void finish(request&, const verdict&, life_phase, time_us now, effects&);
-  void give_back(lease_id, end_reason why, bool preempted, effects&) const;
+  void give_back(lease_id, end_reason why, bool preempted, bool forget, effects&) const;
+  void publish_computed(request&, effects&) const;
 
   request* find(request_id);
   std::uint32_t capacity_of(const holding&) const;
   std::uint32_t computable(const request&) const;
-  std::vector<lease_id> live_leases() const;
+  audit census() const;
+  std::string broken_sharing(const request&, std::map<block_id, bool>& seen) const;
 
   scheduler_limits limits_;
   std::map<request_id, request> requests_;
@@ -135,6 +176,7 @@ class scheduler_machine {
   std::map<rank, request_id> running_;          // all others
   std::optional<request_id> asking_;            // the one in awaiting_grant
   std::optional<step_under_way> in_flight_;
+  std::map<move_id, move_under_way> moves_;
   step_cost cost_;
   bool blocked_ = false;                        // denied; no ask until blocks come back or nothing runs
   bool draining_ = false;
@@ -142,6 +184,7 @@ class scheduler_machine {
   bool audited_idle_ = true;
   std::uint64_t arrivals_ = 0;
   std::uint64_t steps_ = 0;
+  std::uint64_t moves_begun_ = 0;
   std::uint64_t ignored_ = 0;
   time_us look_again_ = never;                  // no deadline is over before this
   time_us audit_due_ = 0;

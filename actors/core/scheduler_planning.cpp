@@ -69,6 +69,11 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
   item.sample = h.computed + tokens == r.size() && r.max_tokens > 0;
   item.sampling = r.sampling;
   item.top_logprobs = r.top_logprobs;
+  if (item.sample && r.sampling.needs_history()) {
+    item.history = r.tokens;
+    item.history_prompt = r.prompt_tokens;
+  }
+  if (item.sample && r.confidence) item.mass_top_k = r.confidence->top_k;
   if (item.sample && r.completion() < r.min_tokens) {
     item.suppressed = r.stop_token_ids;
     if (!r.ignore_eos)

@@ -74,8 +74,11 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
     return;
   }
 
+  publish_computed(r, out);
+
   tokens_out told;
   told.request = r.id;
+  told.cached_tokens = r.cached_tokens;
   told.prompt_scores = result.scores;
   const auto scored = std::max(r.scored, std::min(computed + 1, r.prompt_tokens));
   if (result.scores.size() != scored - r.scored)
@@ -107,6 +110,10 @@ void scheduler_machine::take_token(request& r, const scored_token& sampled, life
   const bool end_token = may_end && !r.ignore_eos && is_one_of(limits_.end_tokens);
   const bool stop_token = may_end && !end_token && is_one_of(r.stop_token_ids);
 
+  const bool unsure = r.confidence && sampled.mass < r.confidence->mass;
+  r.unsure_steps = unsure ? r.unsure_steps + 1 : 0;
+  const bool gives_up = may_end && r.confidence && r.unsure_steps >= r.confidence->steps;
+
   r.tokens.push_back(token);
   if (!r.first_token_at) r.first_token_at = now;
   r.last_token_at = now;
@@ -122,6 +129,8 @@ void scheduler_machine::take_token(request& r, const scored_token& sampled, life
     finish(r, {end_reason::end_token, std::nullopt, {}}, phase, now, out);
   } else if (stop_token) {
     finish(r, {end_reason::stop_token, token, {}}, phase, now, out);
+  } else if (gives_up) {
+    finish(r, {end_reason::stop_confidence, std::nullopt, {}}, phase, now, out);
   } else if (r.completion() >= r.max_tokens) {
     finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);
   }

@@ -16,7 +16,9 @@ std::uint64_t cost_of(const token_piece& p) {
 }
 
 bool natural(end_reason why) {
-  return why == end_reason::end_token || why == end_reason::stop_token || why == end_reason::length;
+  return why == end_reason::end_token || why == end_reason::stop_token ||
+         why == end_reason::stop_confidence || why == end_reason::stop_repetition ||
+         why == end_reason::length;
 }
 
 void append(generation_delta& to, generation_delta from) {
@@ -32,7 +34,9 @@ bool empty(const generation_delta& d) {
 }  // namespace
 
 session_machine::session_machine(session_options options)
-    : options_(std::move(options)), matcher_(options_.stop, options_.include_stop_in_output) {
+    : options_(std::move(options)), matcher_(options_.stop) {
+  if (const auto& r = options_.repetition; r && (r->ngram < 1 || r->times < 2))
+    options_.repetition.reset();  // nothing repeats
   prompt_.prompt = true;
 }
 
@@ -66,8 +70,10 @@ void session_machine::on_prompt(std::string text, std::vector<token_piece> piece
 
 void session_machine::on_token(decoded_token t, time_us now, session_effects& out) {
   if (finished_ || cancel_sent_) return;  // late: dropped and not counted
-  ++completion_tokens_;
+  if (++completion_tokens_ == 1) cached_tokens_ = t.cached_tokens;
   if (t.is_end) return;
+  const bool may_stop = completion_tokens_ > options_.min_tokens;
+  const bool repetition = repeats(t.piece.token) && may_stop;
   const auto start = fed_;
   fed_ += t.text.size();
   if (options_.want_logprobs) {
@@ -75,11 +81,17 @@ void session_machine::on_token(decoded_token t, time_us now, session_effects& ou
     waiting_bytes_ += cost_of(t.piece);
     pieces_.push_back({std::move(t.piece), start, std::max(fed_, start + 1)});
   }
-  auto text = matcher_.push(t.text);
-  if (matcher_.matched()) {
+  auto text = matcher_.push(t.text, may_stop);
+  if (matcher_.matched() || repetition) {
     generation_end end;
-    conclude_stop(end, std::move(text));
-    ask_cancel(end_reason::stop_string, now, out);
+    if (matcher_.matched()) {
+      conclude_stop(end, std::move(text));
+    } else {
+      show(std::move(text), everything);
+      end.reason = end_reason::stop_repetition;
+      conclude_text(end, t.tail);
+    }
+    ask_cancel(end.reason, now, out);
     finish(std::move(end), out);
     return;
   }
@@ -103,22 +115,9 @@ void session_machine::on(const ended& m, std::string tail, session_effects& out)
     end.stop_token = m.stop_token;
     end.usage.prompt = prompt_tokens_ = m.prompt_tokens;
     end.times = m.times;
-    if (!gone_) {
-      if (cancel_sent_) tail.clear();  // it belongs to tokens that were dropped
-      fed_ += tail.size();
-      auto text = matcher_.push(tail);
-      if (!matcher_.matched()) text += matcher_.flush();
-      if (!matcher_.matched()) {
-        show(std::move(text), everything);
-        release_pieces(everything, everything);
-      } else if (natural(m.why)) {
-        end.stop_token.reset();
-        conclude_stop(end, std::move(text));
-      } else {
-        generation_end unused;  // the stop only cuts the text; the reason is the scheduler's
-        conclude_stop(unused, std::move(text));
-      }
-    }
+    cached_tokens_ = m.cached_tokens;
+    if (cancel_sent_) tail.clear();  // it belongs to tokens that were dropped
+    if (!gone_) conclude_text(end, tail);
     finish(std::move(end), out);
   }
   quit(out);
@@ -180,6 +179,39 @@ void session_machine::conclude_stop(generation_end& end, std::string text) {
   release_pieces(everything, shown_);
 }
 
+// The answer is over for the reason that `end` names. The end may complete a stop, or decide for one; it then takes the
+// place of a natural reason, and only cuts the text under any other.
+void session_machine::conclude_text(generation_end& end, const std::string& tail) {
+  fed_ += tail.size();
+  auto text = matcher_.push(tail, completion_tokens_ > options_.min_tokens);
+  if (!matcher_.matched()) text += matcher_.flush();
+  if (!matcher_.matched()) {
+    show(std::move(text), everything);
+    release_pieces(everything, everything);
+  } else if (natural(end.reason)) {
+    end.stop_token.reset();
+    conclude_stop(end, std::move(text));
+  } else {
+    generation_end unused;
+    conclude_stop(unused, std::move(text));
+  }
+}
+
+// Has the answer, with this token, `times` equal runs of `ngram` tokens at its end?
+bool session_machine::repeats(token_id token) {
+  if (!options_.repetition) return false;
+  const auto [ngram, times] = *options_.repetition;
+  if (recent_.size() < ngram) {
+    recent_.push_back(token);
+    return false;
+  }
+  auto& before = recent_[recent_at_];
+  repeated_ = before == token ? repeated_ + 1 : 0;
+  before = token;
+  recent_at_ = (recent_at_ + 1) % ngram;
+  return repeated_ >= std::uint64_t{ngram} * (times - 1);
+}
+
 void session_machine::deliver_if_possible(session_effects& out) {
   if (outstanding_ || gone_) return;
   auto& next = empty(prompt_) ? pending_ : prompt_;
@@ -212,6 +244,7 @@ void session_machine::ask_cancel(end_reason why, time_us seen_at, session_effect
 void session_machine::finish(generation_end end, session_effects& out) {
   finished_ = true;
   end.usage.prompt = prompt_tokens_;
+  end.usage.cached = cached_tokens_;
   end.usage.completion = completion_tokens_;
   if (!gone_) {
     end.last.prompt = !empty(prompt_) && empty(pending_);

@@ -1,5 +1,5 @@
-// One request as its client sees it: text stops, hold-back, coalescing with a credit of one delta, the slow reader's
-// limit, late tokens dropped, one terminal event. Pure: text comes in decoded; no tokenizer, clock or CAF.
+// One request as its client sees it: text stops and repetition, hold-back, coalescing with a credit of one delta, the
+// slow reader's limit, late tokens dropped, one terminal event. Pure: text comes in decoded; no tokenizer, clock, CAF.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,8 +14,9 @@ namespace troupe::core {
 
 struct session_options {
   request_id request;
-  std::vector<std::string> stop;
-  bool include_stop_in_output = false;
+  stop_rules stop;
+  std::optional<repetition_stop> repetition;
+  std::uint32_t min_tokens = 0;                ///< so many tokens complete no stop of either kind
   bool want_logprobs = false;
   std::uint64_t outbound_bytes_max = 1 << 20;  ///< undelivered text and pieces beyond this: slow_reader
 };
@@ -25,6 +26,8 @@ struct decoded_token {
   std::string text;
   token_piece piece;
   bool is_end = false;     ///< counted, not text
+  std::string tail;        ///< what the detokenizer would add if this were the last token; asked for with `repetition`
+  std::uint32_t cached_tokens = 0;   ///< of the prompt; the first token's count stands until `ended`
 };
 
 namespace session_effect {
@@ -74,6 +77,8 @@ class session_machine {
   void deliver_if_possible(session_effects&);
   void ask_cancel(end_reason why, time_us seen_at, session_effects&);
   void conclude_stop(generation_end&, std::string text);
+  void conclude_text(generation_end&, const std::string& tail);
+  bool repeats(token_id);
   void finish(generation_end, session_effects&);
   void quit(session_effects&);
   std::uint64_t undelivered_bytes() const;
@@ -81,7 +86,11 @@ class session_machine {
   session_options options_;
   stop_matcher matcher_;
   std::uint32_t prompt_tokens_ = 0;
+  std::uint32_t cached_tokens_ = 0;
   std::uint32_t completion_tokens_ = 0;
+  std::vector<token_id> recent_;             // the last `ngram` tokens of the answer, a ring
+  std::uint32_t recent_at_ = 0;              // where in recent_ the next token goes
+  std::uint64_t repeated_ = 0;               // so many tokens in a row equal the one `ngram` before them
   std::uint64_t fed_ = 0;                    // bytes of text given to the matcher
   std::uint64_t shown_ = 0;                  // bytes of it that came out
   std::vector<waiting_piece> pieces_;

@@ -1,6 +1,7 @@
 #include "actors/core/stop_matcher.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::core {
 
@@ -18,65 +19,156 @@ std::vector<std::uint32_t> fallback_table(const std::string& stop) {
   return table;
 }
 
+bool continues(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
+
+bool is_line_break(char c) {
+  return c == '\n' || c == '\r';
+}
+
+// The character that `text` begins with; 0 when its bytes are none, nothing when they are not all here. `text` is not
+// empty. What the model's text decoder lets through is well formed, so this tells lengths and does not validate.
+std::optional<char32_t> first_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return lead;
+  if (lead < 0xC0) return 0;
+  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  char32_t code = lead & (0xFFu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if (i == text.size()) return std::nullopt;
+    if (!continues(text[i])) return 0;
+    code = (code << 6) | (static_cast<unsigned char>(text[i]) & 0x3Fu);
+  }
+  return code;
+}
+
+char32_t last_character(std::string_view text) {
+  std::size_t at = text.size() - 1;
+  while (at > 0 && text.size() - at < 4 && continues(text[at])) --at;
+  return first_character(text.substr(at)).value_or(0);
+}
+
 }  // namespace
 
-stop_matcher::stop_matcher(std::vector<std::string> stops, bool include_stop)
-    : include_stop_(include_stop) {
-  for (auto& stop : stops) {
+stop_matcher::stop_matcher(stop_rules rules)
+    : include_stop_(rules.include_stop), boundary_(rules.boundary), is_word_(rules.is_word) {
+  for (auto& stop : rules.stops) {
+    if (stop.empty()) continue;  // would match everywhere
     auto table = fallback_table(stop);
     stops_.push_back({std::move(stop), std::move(table), 0});
   }
 }
 
-void stop_matcher::advance(automaton& a, char c) const {
-  if (a.state == a.stop.size()) a.state = a.fallback[a.state];
-  while (a.state > 0 && a.stop[a.state] != c) a.state = a.fallback[a.state];
-  if (a.stop[a.state] == c) ++a.state;
+// ---- boundaries
+
+bool stop_matcher::is_word(char32_t code) const {
+  if (code >= 0x80) return is_word_ ? is_word_(code) : true;
+  return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') ||
+         (code >= '0' && code <= '9') || code == '_';
 }
 
-// Does a partial match live that would beat the candidate: earlier start, or the same start and
-// longer?
-bool stop_matcher::undecided() const {
-  const auto length = stops_[candidate_->which].stop.size();
-  return std::any_of(stops_.begin(), stops_.end(), [&](const automaton& a) {
-    if (a.state == 0 || a.state == a.stop.size()) return false;
-    const auto start = fed_ - a.state;
-    return start < candidate_->start || (start == candidate_->start && a.stop.size() > length);
+// Does the text before held_[offset] let a match begin there?
+bool stop_matcher::opens(std::size_t offset) const {
+  if (offset == 0) return held_opens_;
+  if (boundary_ == stop_boundary::line) return is_line_break(held_[offset - 1]);
+  return !is_word(last_character(std::string_view(held_).substr(0, offset)));
+}
+
+bool stop_matcher::may_start(std::uint64_t at) const {
+  return boundary_ == stop_boundary::none || opens(static_cast<std::size_t>(at - held_start()));
+}
+
+// Does the character at `end`, whose first byte is here, let a match end before it? Nothing while it is not whole.
+std::optional<bool> stop_matcher::closes(std::uint64_t end) const {
+  const auto behind = std::string_view(held_).substr(static_cast<std::size_t>(end - held_start()));
+  if (boundary_ == stop_boundary::line) return is_line_break(behind[0]);
+  const auto code = first_character(behind);
+  if (!code) return std::nullopt;
+  return !is_word(*code);
+}
+
+// ---- matches
+
+// Answers whether the stop is complete with this byte. Starts that no match may have are left out at once, so that
+// nothing is held back for them.
+bool stop_matcher::advance(automaton& a, char c) const {
+  while (a.state > 0 && a.stop[a.state] != c) a.state = a.fallback[a.state];
+  if (a.stop[a.state] == c) ++a.state;
+  while (a.state > 0 && !may_start(fed_ - a.state)) a.state = a.fallback[a.state];
+  if (a.state < a.stop.size()) return false;
+  a.state = a.fallback[a.state];
+  return true;
+}
+
+bool stop_matcher::beats_candidate(std::uint64_t start, std::size_t length) const {
+  return start < candidate_->start ||
+         (start == candidate_->start && length > stops_[candidate_->which].stop.size());
+}
+
+void stop_matcher::settle(const match& m) {
+  if (!candidate_ || beats_candidate(m.start, stops_[m.which].stop.size())) candidate_ = m;
+}
+
+void stop_matcher::settle_awaiting() {
+  std::erase_if(awaiting_, [this](const match& m) {
+    const auto good = closes(m.start + stops_[m.which].stop.size());
+    if (good == true) settle(m);
+    return good.has_value();
   });
+}
+
+// May something that is not certain yet beat the candidate?
+bool stop_matcher::undecided() const {
+  return std::any_of(awaiting_.begin(), awaiting_.end(),
+                     [&](const match& m) {
+                       return beats_candidate(m.start, stops_[m.which].stop.size());
+                     }) ||
+         std::any_of(stops_.begin(), stops_.end(), [&](const automaton& a) {
+           return a.state > 0 && beats_candidate(fed_ - a.state, a.stop.size());
+         });
 }
 
 std::string stop_matcher::conclude() {
   const auto& stop = stops_[candidate_->which].stop;
-  std::string out = held_.substr(0, candidate_->start - (fed_ - held_.size()));
+  std::string out = held_.substr(0, static_cast<std::size_t>(candidate_->start - held_start()));
   if (include_stop_) out += stop;
   matched_ = stop;
   held_.clear();
+  awaiting_.clear();
   return out;
 }
 
-std::string stop_matcher::push(std::string_view text) {
+// ---- text
+
+std::string stop_matcher::push(std::string_view text, bool may_match) {
   if (matched_) return {};
   if (stops_.empty()) return std::string(text);
   for (const char c : text) {
     held_.push_back(c);
     ++fed_;
+    if (!awaiting_.empty()) settle_awaiting();
     for (std::size_t i = 0; i < stops_.size(); ++i) {
-      auto& a = stops_[i];
-      advance(a, c);
-      if (a.state != a.stop.size()) continue;
-      const match m{fed_ - a.stop.size(), i};
-      if (!candidate_ || m.start < candidate_->start ||
-          (m.start == candidate_->start && a.stop.size() > stops_[candidate_->which].stop.size()))
-        candidate_ = m;
+      if (advance(stops_[i], c) && may_match) {
+        const match m{fed_ - stops_[i].stop.size(), i};
+        if (boundary_ == stop_boundary::none)
+          settle(m);
+        else
+          awaiting_.push_back(m);
+      }
     }
     if (candidate_ && !undecided()) return conclude();
   }
-  // A complete stop that is not the candidate cannot exist here: its start would have made it one
-  // or it lost.
-  std::uint64_t hold_from = candidate_ ? candidate_->start : fed_;
-  for (const auto& a : stops_)
-    if (a.state < a.stop.size()) hold_from = std::min(hold_from, fed_ - a.state);
-  const auto safe = static_cast<std::size_t>(hold_from - (fed_ - held_.size()));
+  return release();
+}
+
+// What no match can touch any more.
+std::string stop_matcher::release() {
+  auto from = candidate_ ? candidate_->start : fed_;
+  for (const auto& m : awaiting_) from = std::min(from, m.start);
+  for (const auto& a : stops_) from = std::min(from, fed_ - a.state);
+  const auto safe = static_cast<std::size_t>(from - held_start());
+  if (boundary_ != stop_boundary::none) held_opens_ = opens(safe);
   std::string out = held_.substr(0, safe);
   held_.erase(0, safe);
   return out;
@@ -84,10 +176,9 @@ std::string stop_matcher::push(std::string_view text) {
 
 std::string stop_matcher::flush() {
   if (matched_) return {};
+  for (const auto& m : std::exchange(awaiting_, {})) settle(m);
   if (candidate_) return conclude();
-  std::string out;
-  out.swap(held_);
-  return out;
+  return std::exchange(held_, {});
 }
 
 }  // namespace troupe::core

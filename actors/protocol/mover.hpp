@@ -1,30 +1,15 @@
-// The place of the offload mover: its messages are written down, no actor understands them yet. A lease named by a
-// move is pinned like one named by a step: it goes back when the move ends, never before.
+// What the offload mover understands. Only the scheduler talks to it, on one FIFO path, with one chunk of a lease under way
+// at a time; a lease named by a move is pinned like one named by a step.
 #pragma once
-#include <cstdint>
-#include <vector>
-
-#include "actors/core/ids.hpp"
+#include "actors/protocol/type_ids.hpp"
 
 namespace troupe::protocol {
 
-/// scheduler -> mover: copy these blocks of the lease to the host tier.
-struct move_out {
-  std::uint64_t operation = 0;
-  core::lease_id lease;
-  std::vector<core::block_id> blocks;
-};
-/// scheduler -> mover: copy the parked lease back into these blocks.
-struct move_in {
-  std::uint64_t operation = 0;
-  core::lease_id lease;
-  std::vector<core::block_id> blocks;
-};
-/// mover -> scheduler: the operation is over; the device no longer touches its blocks.
-struct moved {
-  std::uint64_t operation = 0;
-  core::lease_id lease;
-  bool ok = false;
-};
+using mover_actor = caf::typed_actor<
+    caf::reacts_to<core::move_out>,      // answer: moved, to the scheduler
+    caf::reacts_to<core::move_in>,       // answer: moved
+    caf::reacts_to<core::drop_parked>,   // no answer
+    caf::reacts_to<core::audit>,         // drops copies that no request owns; no answer
+    caf::reacts_to<kv_inquiry>>;         // calls back with its part
 
 }  // namespace troupe::protocol

@@ -2,6 +2,7 @@
 #pragma once
 #include "actors/protocol/allocator.hpp"
 #include "actors/protocol/executor.hpp"
+#include "actors/protocol/mover.hpp"
 #include "actors/protocol/type_ids.hpp"
 
 namespace troupe::protocol {
@@ -10,6 +11,7 @@ namespace troupe::protocol {
 struct scheduler_neighbours {
   allocator_actor allocator;
   executor_actor executor;
+  mover_actor mover;   // none without a host tier
 };
 
 using scheduler_actor = caf::typed_actor<
@@ -19,10 +21,13 @@ using scheduler_actor = caf::typed_actor<
     caf::reacts_to<core::granted>,                   // allocator
     caf::reacts_to<core::denied>,                    // allocator
     caf::reacts_to<core::released>,                  // allocator
+    caf::reacts_to<core::moved>,                     // mover
+    caf::reacts_to<leaked>,                          // allocator: what the audit found
     caf::reacts_to<core::step_done>,                 // executor
     caf::reacts_to<core::step_failed>,               // executor
     caf::reacts_to<core::tick>,                      // itself, while there is work
     caf::reacts_to<core::drain>,                     // runtime: refuse new requests
-    caf::reacts_to<core::stop>>;                     // runtime: end every request
+    caf::reacts_to<core::stop>,                      // runtime: end every request
+    caf::reacts_to<kv_inquiry>>;                     // debugging: goes on to allocator and mover
 
 }  // namespace troupe::protocol

@@ -5,7 +5,10 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
+#include <functional>
+
 #include "actors/core/events.hpp"
+#include "actors/core/kv_audit.hpp"
 
 namespace troupe::protocol {
 
@@ -14,10 +17,23 @@ struct begin {};
 /// The sink has written the last delta (credit of one).
 struct delivered {};
 
+/// A look into the KV state: scheduler, allocator and mover answer with their part, in this order of messages.
+struct kv_inquiry { std::function<void(core::kv_part)> answer; };
+/// The audit found these leases to be nobody's; their blocks are quarantined.
+struct leaked { std::vector<core::lease_id> leases; std::uint32_t blocks = 0; };
+/// The next step begins that much later: a device that is stuck, for tests of the real program.
+struct freeze { std::uint32_t ms = 0; };
+
 /// The first step that names the request is planned: it has left the queue.
 struct started {};
 
 struct scheduler_neighbours;
+struct request_accepted;
+struct text_arrived;
+struct request_ended;
+struct submit_request;
+struct cancel_request;
+struct sink_event;
 
 /// Declared here because a typed handle travels in a message. Each line: meaning, and who sends it.
 using session_actor = caf::typed_actor<
@@ -32,7 +48,15 @@ using session_actor = caf::typed_actor<
 
 }  // namespace troupe::protocol
 
-CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
+// A host's own block usually begins at caf::first_custom_type_id (200); ours is far above it. A host that uses these
+// numbers too builds Troupe with another first one (-DTROUPE_FIRST_TYPE_ID=N); the package hands N on.
+#ifndef TROUPE_FIRST_TYPE_ID
+#define TROUPE_FIRST_TYPE_ID 40000
+#endif
+static_assert(TROUPE_FIRST_TYPE_ID >= caf::first_custom_type_id && TROUPE_FIRST_TYPE_ID <= 65000,
+              "TROUPE_FIRST_TYPE_ID: 200 (caf::first_custom_type_id) to 65000");
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, TROUPE_FIRST_TYPE_ID)
 CAF_ADD_TYPE_ID(troupe, (troupe::core::submit))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::cancel))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::admitted))
@@ -48,14 +72,28 @@ CAF_ADD_TYPE_ID(troupe, (troupe::core::released))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::step_plan))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::step_done))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::step_failed))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::publish))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::move_out))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::move_in))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::drop_parked))
+CAF_ADD_TYPE_ID(troupe, (troupe::core::moved))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::tick))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::drain))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::stop))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::begin))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::delivered))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::started))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::kv_inquiry))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::leaked))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::freeze))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::scheduler_neighbours))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::session_actor))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::request_accepted))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::text_arrived))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::request_ended))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::submit_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::cancel_request))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::sink_event))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::submit)
@@ -73,10 +111,24 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::released)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::step_plan)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::step_done)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::step_failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::publish)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::move_out)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::move_in)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::drop_parked)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::moved)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::drain)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::stop)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::begin)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::delivered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::started)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::kv_inquiry)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::leaked)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::freeze)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::scheduler_neighbours)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::request_accepted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::text_arrived)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::request_ended)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::submit_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::cancel_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::sink_event)

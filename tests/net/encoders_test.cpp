@@ -70,6 +70,61 @@ TEST_CASE("chat_encoder: stop reasons are the string, the token, or null", "[net
   CHECK(contains(encoder->end(0, ended(core::end_reason::length)), R"("finish_reason":"length","stop_reason":null)"));
 }
 
+TEST_CASE("encoders: low confidence and repetition are answers that finish with stop on every wire", "[net]") {
+  for (const auto reason : {core::end_reason::stop_confidence, core::end_reason::stop_repetition}) {
+    CHECK_FALSE(error_of(ended(reason), "messages"));
+    CHECK(std::string{finish_reason_of(ended(reason))} == "stop");
+    for (const char* path : {"chat", "completions"}) {
+      const auto body = path == std::string{"chat"} ? chat_body : R"({"prompt":"x"})";
+      auto encoder = make_encoder(request_of(path, body), meta());
+      CHECK(contains(encoder->end(0, ended(reason)), R"("finish_reason":"stop","stop_reason":null)"));
+      encoder->collect_end(0, ended(reason));
+      CHECK(contains(encoder->whole(), R"("finish_reason":"stop","stop_reason":null)"));
+    }
+    responses_events events{request_of("responses", R"({"input":"x"})"), meta()};
+    events.begin();
+    CHECK(events.finish(ended(reason)).back().type == "response.completed");
+  }
+}
+
+TEST_CASE("encoders: cached tokens are in the usage of every wire", "[net]") {
+  const std::string details = R"("prompt_tokens_details":{"cached_tokens":1})";
+  for (const char* path : {"chat", "completions"}) {
+    const std::string options = R"("stream":true,"stream_options":{"include_usage":true}})";
+    const auto body =
+        path == std::string{"chat"} ? R"({"messages":[{"role":"user","content":"x"}],)" : R"({"prompt":"x",)";
+    auto encoder = make_encoder(request_of(path, body + options), meta());
+    encoder->end(0, ended(core::end_reason::length));
+    CHECK(contains(encoder->close(), details));
+    encoder->collect_end(0, ended(core::end_reason::length));
+    CHECK(contains(encoder->whole(), details));
+  }
+  responses_events events{request_of("responses", R"({"input":"x"})"), meta()};
+  events.begin();
+  const auto all = events.finish(ended(core::end_reason::end_token));
+  CHECK(contains(all.back().json, R"("input_tokens_details":{"cached_tokens":1,)"));
+  CHECK(contains(events.object(), R"("input_tokens_details":{"cached_tokens":1,)"));
+}
+
+TEST_CASE("completions_encoder: tokens that are no whole text are keys of their own", "[net]") {
+  auto m = meta();
+  m.token_bytes = [](token_id t) { return t < 3 ? std::string(1, static_cast<char>(0xC0 + t)) : std::string{"same"}; };
+  auto encoder = make_encoder(request_of("completions", R"({"prompt":"x","stream":true,"logprobs":4})"), m);
+  core::generation_delta d;
+  d.tokens.push_back({1, "\xC1", -0.5f, {{1, -0.5f}, {2, -1.0f}, {7, -2.0f}, {8, -3.0f}}});
+  const auto data = sse_data(encoder->text(0, d));
+  REQUIRE(data.size() == 1);
+  CHECK(is_json(data[0]));  // which refuses a key given twice
+  CHECK(contains(data[0], R"("tokens":["bytes:\\xc1"])"));
+  CHECK(contains(data[0], R"("top_logprobs":[{"bytes:\\xc1":-0.5,"bytes:\\xc2":-1,"same":-2,"token_id:8":-3}])"));
+}
+
+TEST_CASE("responses_events: the object repeats the penalties it was asked for", "[net]") {
+  const auto body = R"({"input":"x","presence_penalty":0.5,"frequency_penalty":-1})";
+  responses_events events{request_of("responses", body), meta()};
+  CHECK(contains(events.object(), R"("presence_penalty":0.5,"frequency_penalty":-1)"));
+}
+
 TEST_CASE("chat_encoder: the end carries the last text first and the rates of the engine", "[net]") {
   auto encoder = make_encoder(request_of("chat", chat_body), meta());
   auto e = ended(core::end_reason::end_token);

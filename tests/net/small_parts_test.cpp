@@ -116,3 +116,33 @@ TEST_CASE("metrics: one scrape has allocated - released = used, with each reason
   CHECK(contains(text, "troupe_generation_tokens_total 3"));
   CHECK(contains(text, "troupe_time_to_first_token_seconds_bucket{le=\"0.005\"} 1"));
 }
+
+TEST_CASE("metrics: each reason of an ended request counts under the label of its kind", "[net]") {
+  using core::end_reason;
+  const std::vector<std::pair<end_reason, std::string>> labels{
+      {end_reason::end_token, "stop"}, {end_reason::stop_string, "stop"}, {end_reason::stop_confidence, "confidence"},
+      {end_reason::stop_repetition, "repetition"}, {end_reason::length, "length"}, {end_reason::client_gone, "abort"},
+      {end_reason::cancelled, "cancelled"}, {end_reason::queue_timeout, "timeout"},
+      {end_reason::total_timeout, "timeout"},
+      {end_reason::slow_reader, "error"}, {end_reason::engine_failed, "error"}, {end_reason::shutdown, "shutdown"},
+      {end_reason::refused, "refused"}};
+  const std::vector<std::pair<end_reason, std::string>> releases{
+      {end_reason::end_token, "finish"}, {end_reason::stop_confidence, "stop"}, {end_reason::stop_repetition, "stop"},
+      {end_reason::length, "length"}, {end_reason::client_gone, "client_disconnect"}, {end_reason::cancelled, "cancel"},
+      {end_reason::first_token_timeout, "timeout"}, {end_reason::slow_reader, "slow_reader"},
+      {end_reason::session_crash, "crash"}, {end_reason::bad_logits, "error"}, {end_reason::shutdown, "shutdown"}};
+  for (const auto& [reason, label] : labels) {
+    CAPTURE(static_cast<int>(reason));
+    metrics m;
+    core::request_record r;
+    r.reason = reason;
+    m.on_end(r);
+    CHECK(contains(m.scrape(), "troupe_request_success_total{finished_reason=\"" + label + "\"} 1"));
+  }
+  for (const auto& [reason, label] : releases) {
+    CAPTURE(static_cast<int>(reason));
+    metrics m;
+    m.on_released(reason, false, 1, {});
+    CHECK(contains(m.scrape(), "troupe_kv_blocks_released_total{reason=\"" + label + "\"} 1"));
+  }
+}

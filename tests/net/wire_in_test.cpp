@@ -113,6 +113,27 @@ TEST_CASE("wire_in: each wrong value names its field", "[net]") {
       {R"("seed":18446744073709551615)", "seed"}, {R"("stop_token_ids":[1000])", "stop_token_ids[0]"},
       {R"("min_tokens":3,"max_tokens":2)", "min_tokens"}, {R"("deadlines":{"total_ms":0})", "deadlines.total_ms"},
       {R"("messages":[])", "messages"},
+      {R"("repetition_penalty":0)", "repetition_penalty"}, {R"("repetition_penalty":1e-300)", "repetition_penalty"},
+      {R"("repetition_penalty":10.1)", "repetition_penalty"}, {R"("repetition_penalty":"1")", "repetition_penalty"},
+      {R"("presence_penalty":2.1)", "presence_penalty"}, {R"("frequency_penalty":-2.1)", "frequency_penalty"},
+      {R"("frequency_penalty":true)", "frequency_penalty"}, {R"("logit_bias":[])", "logit_bias"},
+      {R"("logit_bias":{"1":100.5})", "logit_bias.1"}, {R"("logit_bias":{"1":"2"})", "logit_bias.1"},
+      {R"("logit_bias":{"1000":1})", "logit_bias.1000"}, {R"("logit_bias":{"-1":1})", "logit_bias.-1"},
+      {R"("stop_boundary":1)", "stop_boundary"}, {R"("stop_boundary":"words")", "stop_boundary"},
+      {R"("stop_confidence":3)", "stop_confidence"}, {R"("stop_confidence":{"top_k":21})", "stop_confidence.top_k"},
+      {R"("stop_confidence":{"mass":1.5})", "stop_confidence.mass"},
+      {R"("stop_confidence":{"mass":"a"})", "stop_confidence.mass"},
+      {R"("stop_confidence":{"steps":0})", "stop_confidence.steps"},
+      {R"("stop_confidence":{"steps":1.5})", "stop_confidence.steps"},
+      {R"("stop_confidence":{"step":1})", "stop_confidence.step"}, {R"("stop_repetition":[1,2])", "stop_repetition"},
+      {R"("stop_repetition":{"ngram":1})", "stop_repetition.times"},
+      {R"("stop_repetition":{"times":2})", "stop_repetition.ngram"},
+      {R"("stop_repetition":{"ngram":65,"times":2})", "stop_repetition.ngram"},
+      {R"("stop_repetition":{"ngram":1,"times":1})", "stop_repetition.times"},
+      {R"("stop_repetition":{"ngram":1,"times":2,"n":1})", "stop_repetition.n"},
+      {R"("deadlines":{"totl_ms":5})", "deadlines.totl_ms"}, {R"("deadlines":{"total_ms":"5"})", "deadlines.total_ms"},
+      {R"("cache_salt":1)", "cache_salt"}, {R"("on_disconnect":"keep")", "on_disconnect"},
+      {R"("on_disconnect":false)", "on_disconnect"},
   };
   for (const auto& [members, param] : wrong) {
     CAPTURE(members);
@@ -128,16 +149,137 @@ TEST_CASE("wire_in: each wrong value names its field", "[net]") {
   CHECK(body_error(R"({"messages":[7]})").param == "messages[0]");
 }
 
+TEST_CASE("wire_in: penalties, biases and the stops of our own arrive where they belong", "[net]") {
+  const auto one = chat(R"(,"repetition_penalty":1.5,"presence_penalty":-2,"frequency_penalty":0.25,
+    "logit_bias":{"20":-100,"3":0.5},"stop_boundary":"word","stop_confidence":{"mass":0.5,"steps":2.0},
+    "stop_repetition":{"ngram":64,"times":2},"cache_salt":"","on_disconnect":"keep_prefix")").choices[0];
+  CHECK(one.sampling.repetition_penalty == 1.5f);
+  CHECK(one.sampling.presence_penalty == -2.0f);
+  CHECK(one.sampling.frequency_penalty == 0.25f);
+  CHECK(one.sampling.logit_bias == std::vector<std::pair<token_id, float>>{{3, 0.5f}, {20, -100.0f}});
+  CHECK(one.boundary == stop_boundary::word);
+  CHECK(one.confidence == confidence_stop{1, 0.5f, 2});
+  CHECK(one.repetition == repetition_stop{64, 2});
+  CHECK(one.cache_salt == std::string{});
+  CHECK(one.disconnect == on_disconnect::keep_prefix);
+  const auto plain =
+      chat(R"(,"stop_boundary":"none","stop_confidence":null,"logit_bias":{},"on_disconnect":"stop")").choices[0];
+  CHECK(plain.boundary == stop_boundary::none);
+  CHECK_FALSE(plain.confidence);
+  CHECK_FALSE(plain.repetition);
+  CHECK_FALSE(plain.cache_salt);
+  CHECK_FALSE(plain.sampling.needs_history());
+  CHECK(plain.disconnect == on_disconnect::stop);
+  CHECK_FALSE(chat("").choices[0].disconnect);
+  CHECK(chat(R"(,"stop_boundary":"line")").choices[0].boundary == stop_boundary::line);
+  CHECK(chat(R"(,"stop_confidence":{})").choices[0].confidence == confidence_stop{});
+  auto parsed = parse_responses(R"({"input":"x","stop_repetition":{"ngram":1,"times":2}})", limits, false);
+  CHECK(std::get<api_request>(parsed).choices[0].repetition == repetition_stop{1, 2});
+  CHECK(completions(R"({"prompt":"x","frequency_penalty":1})").choices[0].sampling.frequency_penalty == 1.0f);
+}
+
+TEST_CASE("wire_in: a mistyped word names the one that was meant", "[net]") {
+  const auto says = [](const std::string& members, const char* words) {
+    CAPTURE(members);
+    CHECK(chat_error("," + members).message.find(words) != std::string::npos);
+  };
+  says(R"("stop_confidence":{"step":1})", "Did you mean 'steps'?");
+  says(R"("stop_repetition":{"ngrams":1,"times":2})", "Did you mean 'ngram'?");
+  says(R"("deadlines":{"totl_ms":5})", "Did you mean 'total_ms'?");
+  says(R"("stop_boundary":"words")", "Did you mean 'word'?");
+  says(R"("on_disconnect":"keep-prefix")", "Did you mean 'keep_prefix'?");
+  says(R"("deadlines":{"x":5})", "'deadlines' takes queue_ms, first_token_ms, total_ms.");
+  CHECK(chat_error(R"(,"deadlines":{")" + std::string(100'000, 'x') + R"(":5})").message.size() < 400);
+}
+
+TEST_CASE("wire_in: the keys of logit_bias are token ids, at most 1,024 of them", "[net]") {
+  for (const char* key : {"a", "", "01", "+1", "1.0", " 1", "99999999999999999999"}) {
+    CAPTURE(key);
+    const auto e = chat_error(std::string{R"(,"logit_bias":{")"} + key + R"(":1})");
+    CHECK(e.param == std::string{"logit_bias."} + key);
+    CHECK(e.message.find(key) != std::string::npos);
+  }
+  const auto biases = [](int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1";
+    return R"({"prompt":"x","logit_bias":{)" + all + "}}";
+  };
+  const wire_limits large{{"main"}, 0, 8};
+  CHECK(std::holds_alternative<api_request>(parse_completions(biases(1024), large)));
+  const auto e = std::get<api_error>(parse_completions(biases(1025), large));
+  CHECK(e.param == "logit_bias");
+  CHECK(e.message.find("1024") != std::string::npos);
+}
+
+TEST_CASE("wire_in: cache_salt takes 256 bytes", "[net]") {
+  const auto salt = [](std::size_t n) { return R"(,"cache_salt":")" + std::string(n, 's') + "\""; };
+  CHECK(chat(salt(256)).choices[0].cache_salt->size() == 256);
+  const auto e = chat_error(salt(257));
+  CHECK(e.param == "cache_salt");
+  CHECK(e.message.find("257") != std::string::npos);
+}
+
+TEST_CASE("wire_in: C067 empty, too many, too long and wrong stops are refused, null and [] are none", "[net]") {
+  for (const char* stop :
+       {R"("")", R"([""])", R"(["","X"])", R"(["X",""])", "7", "[7]", R"(["a",null])", R"({"a":1})", "true"}) {
+    CAPTURE(stop);
+    const auto e = chat_error(std::string{R"(,"stop":)"} + stop);
+    CHECK(e.status == 400);
+    REQUIRE(e.param);
+    CHECK(e.param->starts_with("stop"));
+  }
+  CHECK(chat(R"(,"stop":null)").choices[0].stop.empty());
+  CHECK(chat(R"(,"stop":[])").choices[0].stop.empty());
+  CHECK(chat(R"(,"stop":[" "])").choices[0].stop == std::vector<std::string>{" "});
+  for (const int count : {5, 1000}) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\"";
+    const auto e = chat_error(R"(,"stop":[)" + list + "]");
+    CHECK(e.param == "stop");
+    CHECK(e.message.find(std::to_string(count)) != std::string::npos);
+    CHECK(e.message.find("allowed are 4") != std::string::npos);
+  }
+  CHECK(chat(R"(,"stop":")" + std::string(1024, 'x') + "\"").choices[0].stop.size() == 1);
+  const auto e = chat_error(R"(,"stop":["a",")" + std::string(1 << 20, 'x') + "\"]");
+  CHECK(e.param == "stop[1]");
+  CHECK(e.message.find("1048576 bytes, allowed are 1024") != std::string::npos);
+}
+
+TEST_CASE("wire_in: more choices than may run and wait together are refused, naming n", "[net]") {
+  const wire_limits small{{"m"}, 0, 16, 6};
+  const auto answer = [&](const std::string& body) { return parse_completions(body, small); };
+  CHECK(std::holds_alternative<api_request>(answer(R"({"prompt":"x","n":6})")));
+  auto e = std::get<api_error>(answer(R"({"prompt":"x","n":7})"));
+  CHECK(e.status == 400);
+  CHECK(e.param == "n");
+  CHECK(e.message.find("'n' is 7, allowed are 1 to 6") != std::string::npos);
+  e = std::get<api_error>(answer(R"({"prompt":["x","y"],"n":4})"));
+  CHECK(e.param == "prompt");
+  CHECK(e.message.find("2 prompts x 4 choices are 8, allowed are 6") != std::string::npos);
+  runtime_config config;
+  config.max_num_seqs = 3;
+  config.max_num_queued_reqs = 5;
+  CHECK(limits_of(config, {}).max_at_once == 8);
+}
+
+TEST_CASE("wire_in: a field of another endpoint is unknown here, whatever it holds", "[net]") {
+  auto tools = parse_tokenize(R"({"prompt":"x","min_tokens":"many","stop":7,"temperature":[],"logit_bias":1})", limits);
+  CHECK(std::holds_alternative<tokenize_request>(tools));
+  auto responses = parse_responses(R"({"input":"x","add_generation_prompt":"yes","parse_special":3})", limits, false);
+  REQUIRE(std::holds_alternative<api_request>(responses));
+  CHECK(std::get<api_request>(responses).choices[0].add_generation_prompt);
+  CHECK_FALSE(chat(R"(,"parse_special":"no")").choices[0].parse_special);
+}
+
 TEST_CASE("wire_in: what this release cannot do is refused unless it is the default", "[net]") {
   for (const char* members :
-       {R"("frequency_penalty":0.5)", R"("repetition_penalty":1.1)", R"("logit_bias":{"1":2})", R"("stop_boundary":"word")",
-        R"("truncation":"auto")", R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})",
-        R"("chat_template":"x")", R"("prompt_logprobs":1)", R"("stop_repetition":{"ngram":1,"times":2})"}) {
+       {R"("truncation":"auto")", R"("tools":[{"type":"function"}])", R"("response_format":{"type":"json_object"})",
+        R"("chat_template":"x")", R"("prompt_logprobs":1)", R"("bad_words":["x"])"}) {
     CAPTURE(members);
     CHECK(chat_error(std::string{","} + members).code == "unsupported_parameter");
   }
-  CHECK_NOTHROW(chat(R"(,"frequency_penalty":0.0,"repetition_penalty":1,"logit_bias":{},"truncation":"disabled",
-    "response_format":{"type":"text"},"bad_words":[],"tools":[{"type":"function"}],"tool_choice":"none","audio":null)"));
+  CHECK_NOTHROW(chat(R"(,"truncation":"disabled","response_format":{"type":"text"},"bad_words":[],
+    "tools":[{"type":"function"}],"tool_choice":"none","audio":null)"));
   auto best = parse_completions(R"({"prompt":"x","best_of":2})", limits);
   CHECK(std::get<api_error>(best).param == "best_of");
 }

@@ -15,11 +15,22 @@ namespace {
 
 class storm {
  public:
-  explicit storm(std::uint64_t seed) : random_(seed), world(limits()) {
+  /// `crowded`: many in a small pool with a host tier, so that moves are what happens most.
+  explicit storm(std::uint64_t seed, bool crowded = false)
+      : random_(seed), world(limits(crowded)) {
     for (auto& w : weight_) w = below(4) == 0 ? 0 : 1 + below(10);
     weight_[canceller] = (weight_[canceller] + 1) / 3;
     weight_[step] = 1 + below(10);
     weight_[allocator] = weight_[answer] = 4 + below(10);
+    weight_[mover] = below(4) == 0 ? 1 : 4 + below(10);
+    world.host_blocks = below(4) == 0 ? below(8) : 1000;
+    if (crowded) {
+      weight_[newcomer] = 2 + below(4);
+      weight_[canceller] = below(2);
+      weight_[clock] = 1;
+      weight_[mover] = 2 + below(4);
+      weight_[step] = 10;
+    }
     world.end_token_every = below(2) ? 0 : 20 + below(50);
   }
 
@@ -42,8 +53,13 @@ class storm {
         case step:
           world.finish_step();
           break;
+        case mover:
+          if (below(world.mover_stuck ? 20 : 12) == 0) world.mover_stuck = !world.mover_stuck;
+          world.move_one(below(8) == 0 ? any_move_failure() : move_outcome::ok);
+          break;
         case fault:
           if (below(6) == 0) world.break_step();
+          if (below(2)) world.move_one(any_move_failure());
           break;
         case clock:
           world.now += below(20'000);
@@ -59,7 +75,7 @@ class storm {
   }
 
  private:
-  enum kind { newcomer, canceller, allocator, answer, step, fault, clock, late, kinds };
+  enum kind { newcomer, canceller, allocator, answer, step, mover, fault, clock, late, kinds };
 
   std::mt19937_64 random_;
   std::uint32_t weight_[kinds] = {};
@@ -72,7 +88,7 @@ class storm {
  private:
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
-  scheduler_limits limits() {
+  scheduler_limits limits(bool crowded) {
     auto l = roomy_limits();
     l.block_size = below(2) ? 4 : 16;
     l.num_blocks = 6 + below(20);
@@ -81,6 +97,14 @@ class storm {
     l.max_num_queued_reqs = 2 + below(10);
     l.max_step_us = 500 + below(20'000);
     l.model_context = 60 + below(200);
+    if (crowded) {
+      l.num_blocks = 8 + below(8);
+      l.max_num_seqs = 3 + below(3);
+    }
+    l.prefix_caching = below(4) != 0;
+    l.park = crowded || below(3) != 0;
+    l.move_chunk_blocks = 1 + below(3);
+    l.move_limit_us = below(2) ? 10'000 + below(30'000) : 100'000'000;
     return l;
   }
 
@@ -95,6 +119,12 @@ class storm {
     return kinds;
   }
 
+  move_outcome any_move_failure() {
+    constexpr move_outcome all[] = {move_outcome::host_full, move_outcome::failed,
+                                    move_outcome::corrupt};
+    return all[below(3)];
+  }
+
   end_reason any_reason() {
     constexpr end_reason all[] = {end_reason::client_gone, end_reason::cancelled,
                                   end_reason::stop_string, end_reason::slow_reader,
@@ -104,6 +134,9 @@ class storm {
 
   void submit_one() {
     auto s = make_submit(++last_, below(60), below(80));
+    if (below(2)) s.prompt = prompt_of(static_cast<std::uint32_t>(s.prompt.size()), below(3));
+    if (below(5) == 0) s.cache_salt = "salt";
+    s.keep_prefix = below(2) == 0;
     s.priority = static_cast<std::int32_t>(below(3));
     s.score_prompt = below(4) == 0;
     s.min_tokens = below(3) == 0 ? below(10) : 0;
@@ -118,7 +151,10 @@ class storm {
   void late_event() {
     const lease_id lease{request_id{1 + below(static_cast<std::uint32_t>(last_) + 2)},
                          1000 + below(3)};
-    switch (below(5)) {
+    switch (below(6)) {
+      case 5:
+        world.send(moved{move_id{100'000 + below(9)}, move_outcome::ok});
+        break;
       case 0:
         world.send(granted{lease, {}});
         break;
@@ -143,15 +179,22 @@ class storm {
 TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool whole",
           "[core][sim]") {
   std::uint64_t ended = 0, preempted = 0, tokens = 0;
-  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+  std::uint64_t parked = 0, returned = 0, failed = 0, given_up = 0, hits = 0;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     INFO("seed " << seed);
-    storm s(seed);
+    storm s(seed, seed > 350);
     s.blow(600);
+    s.world.mover_stuck = false;
     s.world.run();
     s.world.send(drain{});
     s.world.run();
     s.world.require_whole();
     REQUIRE(s.world.stops == 1);
+    parked += s.world.parks;
+    returned += s.world.returns;
+    failed += s.world.failed_moves;
+    given_up += s.world.given_up;
+    hits += s.world.hits;
     for (const auto& [id, c] : s.world.clients) {
       ended += c.ended;
       tokens += c.tokens.size();
@@ -161,6 +204,11 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
   CHECK(ended > 3000);  // the storms reach what they are for
   CHECK(preempted > 200);
   CHECK(tokens > 20'000);
+  CHECK(parked > 300);
+  CHECK(returned > 150);
+  CHECK(failed > 50);
+  CHECK(given_up > 10);
+  CHECK(hits > 500);
 }
 
 TEST_CASE("scheduler: a request's tokens in a storm are those it gets alone", "[core][sim]") {
@@ -169,6 +217,7 @@ TEST_CASE("scheduler: a request's tokens in a storm are those it gets alone", "[
     INFO("seed " << seed);
     storm s(seed);
     s.blow(600);
+    s.world.mover_stuck = false;
     s.world.run();
     for (auto& [id, request] : s.asked) {
       auto& c = s.world.client(id);
@@ -202,6 +251,10 @@ TEST_CASE("scheduler: stop in a storm ends everyone after at most the step in fl
     if (s.world.in_flight()) {
       REQUIRE(s.world.stops == 0);
       s.world.finish_step();
+    }
+    s.world.mover_stuck = false;
+    while (s.world.moving()) {  // one chunk each at most: what is under way
+      REQUIRE(s.world.move_one());
     }
     REQUIRE(s.world.stops == 1);
     REQUIRE(!s.world.in_flight());

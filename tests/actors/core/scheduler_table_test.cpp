@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <sstream>
+#include <type_traits>
 
 #include "actors/core/scheduler_machine.hpp"
 #include "tests/actors/core/scheduler_world.hpp"
@@ -17,11 +18,12 @@ using troupe::core::testing::roomy_limits;
 namespace {
 
 constexpr request_id other{1}, subject{2};
-constexpr time_us far_future = 100'000'000;
+constexpr time_us after_deadlines = 4'000'000, after_moves = 6'000'000;
 
-const std::vector<std::string> events = {"submit",    "granted",     "denied", "released",
-                                         "step_done", "step_failed", "cancel", "deadline",
-                                         "drain",     "stop"};
+const std::vector<std::string> events = {"submit",    "granted",     "denied",   "released",
+                                         "moved",     "move_failed", "move_late", "step_done",
+                                         "step_failed", "cancel",    "deadline", "drain",
+                                         "stop"};
 const std::vector<request_state> states = {request_state::queued,
                                            request_state::awaiting_grant,
                                            request_state::prefilling,
@@ -29,12 +31,15 @@ const std::vector<request_state> states = {request_state::queued,
                                            request_state::decoding,
                                            request_state::decoding_in_flight,
                                            request_state::awaiting_recompute,
+                                           request_state::moving_out,
+                                           request_state::parked,
+                                           request_state::moving_in,
                                            request_state::retiring,
                                            request_state::gone};
 
-submit subject_submit() {
+submit subject_submit(bool deadlines = true) {
   auto s = make_submit(subject.value, 3, 50);
-  s.deadlines = {1000, 2000, 3000};
+  if (deadlines) s.deadlines = {1000, 2000, 3000};
   return s;
 }
 
@@ -45,13 +50,16 @@ struct bench {
   time_us now = 0;
   step_plan plan;
   std::map<request_id, reserve> asked;
+  move_id move{77};  // the subject's latest; else one that nobody knows
   block_id fresh = 0;
 
-  explicit bench(std::uint32_t max_num_seqs) : machine(limits(max_num_seqs)) {}
-  static scheduler_limits limits(std::uint32_t max_num_seqs) {
+  bench(std::uint32_t max_num_seqs, bool park) : machine(limits(max_num_seqs, park)) {}
+  static scheduler_limits limits(std::uint32_t max_num_seqs, bool park) {
     auto l = roomy_limits();
     l.block_size = 4;
     l.max_num_seqs = max_num_seqs;
+    l.park = park;
+    l.move_limit_us = 5'000'000;
     return l;
   }
 
@@ -63,6 +71,8 @@ struct bench {
     for (const auto& x : out) {
       if (const auto* r = std::get_if<reserve>(&x)) asked[r->lease.request] = *r;
       if (const auto* p = std::get_if<step_plan>(&x)) plan = *p;
+      if (const auto* m = std::get_if<move_out>(&x)) move = m->move;
+      if (const auto* m = std::get_if<move_in>(&x)) move = m->move;
       REQUIRE_FALSE(std::holds_alternative<violation>(x));
     }
   }
@@ -95,11 +105,25 @@ struct bench {
   }
 };
 
-bench scene_of(request_state s) {
-  bench b(s == request_state::queued ? 1 : 2);
+/// A row of the table: a state, and for retiring which operation it waits for.
+struct row_of {
+  request_state state;
+  bool by_move = false;
+  std::string label() const { return std::string(name_of(state)) + (by_move ? " (a move)" : ""); }
+};
+
+bool is_moving(request_state s) {
+  return s == request_state::moving_out || s == request_state::parked ||
+         s == request_state::moving_in;
+}
+
+bench scene_of(row_of row, bool deadlines = true);
+
+bench scene_of(request_state s, bool deadlines = true) {
+  bench b(s == request_state::queued ? 1 : 2, is_moving(s));
   b.other_runs();
   if (s == request_state::gone) return b;
-  b.fire(subject_submit());
+  b.fire(subject_submit(deadlines));
   if (s == request_state::queued || s == request_state::awaiting_grant) return b;
   b.grant(subject);
   if (s == request_state::prefilling) return b;
@@ -116,6 +140,18 @@ bench scene_of(request_state s) {
   if (s == request_state::decoding) return b;
   b.fire(denied{b.lease()});
   b.step();  // preempted between steps
+  if (s == request_state::awaiting_recompute || s == request_state::moving_out) return b;
+  b.fire(moved{b.move, move_outcome::ok});
+  if (s == request_state::parked) return b;
+  b.fire(released{b.lease(), 1});
+  b.grant(subject);
+  return b;
+}
+
+bench scene_of(row_of row, bool deadlines) {
+  if (!row.by_move) return scene_of(row.state, deadlines);
+  auto b = scene_of(request_state::moving_out, deadlines);
+  b.fire(cancel{subject, end_reason::client_gone, b.now});
   return b;
 }
 
@@ -125,11 +161,17 @@ void fire(bench& b, const std::string& event, end_reason why) {
     b.fire(b.asked.contains(subject) ? b.grant_for(subject) : granted{b.lease(), {99}});
   if (event == "denied") b.fire(denied{b.lease()});
   if (event == "released") b.fire(released{b.lease(), 1});
+  if (event == "moved") b.fire(moved{b.move, move_outcome::ok});
+  if (event == "move_failed") b.fire(moved{b.move, move_outcome::failed});
+  if (event == "move_late") {
+    b.now = after_moves;
+    b.fire(tick{});
+  }
   if (event == "step_done") b.step();
   if (event == "step_failed") b.fire(step_failed{b.plan.step, "device lost"});
   if (event == "cancel") b.fire(cancel{subject, why, b.now});
   if (event == "deadline") {
-    b.now = far_future;
+    b.now = after_deadlines;
     b.fire(tick{});
   }
   if (event == "drain") b.fire(drain{});
@@ -141,18 +183,27 @@ std::string seen(const bench& b, std::uint64_t ignored_before) {
   std::map<int, std::string> words;
   if (b.machine.ignored_events() > ignored_before) words[0] = "ignored";
   for (const auto& x : b.out) {
-    if (const auto* e = std::get_if<admitted>(&x); e && e->request == subject)
-      words[1] = "admitted";
-    if (const auto* e = std::get_if<tokens_out>(&x); e && e->request == subject)
-      words[2] = "tokens_out";
-    if (const auto* e = std::get_if<release>(&x); e && e->lease.request == subject)
-      words[3] = "release";
-    if (const auto* e = std::get_if<ended>(&x); e && e->request == subject) words[4] = "ended";
-    if (const auto* e = std::get_if<reserve>(&x); e && e->lease.request == subject)
-      words[5] = "reserve";
+    const auto about = [&]<class Effect>(int order, const char* word, auto id_of,
+                                         std::type_identity<Effect>) {
+      if (const auto* e = std::get_if<Effect>(&x); e && id_of(*e) == subject) words[order] = word;
+    };
+    const auto own = [](const auto& e) { return e.request; };
+    const auto leased = [](const auto& e) { return e.lease.request; };
+    const auto copied = [](const auto& e) { return e.parked.request; };
+    about(1, "admitted", own, std::type_identity<admitted>{});
+    about(2, "publish", leased, std::type_identity<publish>{});
+    about(3, "tokens_out", own, std::type_identity<tokens_out>{});
+    about(4, "preempted", own, std::type_identity<preempted>{});
+    about(5, "release", leased, std::type_identity<release>{});
+    about(6, "drop_parked", copied, std::type_identity<drop_parked>{});
+    about(7, "ended", own, std::type_identity<ended>{});
+    about(8, "reserve", leased, std::type_identity<reserve>{});
+    about(9, "move_out", leased, std::type_identity<move_out>{});
+    about(10, "move_in", copied, std::type_identity<move_in>{});
     if (const auto* e = std::get_if<step_plan>(&x))
       for (const auto& i : e->items)
-        if (i.request == subject) words[6] = "step_plan";
+        if (i.request == subject) words[11] = "step_plan";
+    if (std::holds_alternative<gave_up>(x)) words[12] = "gave_up";
   }
   std::string text = name_of(b.machine.state_of(subject));
   for (const auto& [order, word] : words) text += " " + word;
@@ -190,21 +241,24 @@ TEST_CASE("scheduler: every state x event cell does what the table in actors/REA
   REQUIRE(rows.contains("state"));
   REQUIRE(rows.at("state") == events);
   int cells = 0;
-  for (const auto state : states) {
-    REQUIRE(rows.contains(name_of(state)));
-    const auto& row = rows.at(name_of(state));
+  std::vector<row_of> all;
+  for (const auto state : states) all.push_back({state});
+  all.push_back({request_state::retiring, true});
+  for (const auto& expected : all) {
+    REQUIRE(rows.contains(expected.label()));
+    const auto& row = rows.at(expected.label());
     REQUIRE(row.size() == events.size());
     for (std::size_t i = 0; i < events.size(); ++i) {
-      INFO(name_of(state) << " x " << events[i]);
-      auto b = scene_of(state);
-      REQUIRE(b.machine.state_of(subject) == state);
+      INFO(expected.label() << " x " << events[i]);
+      auto b = scene_of(expected, events[i] != "move_late");
+      REQUIRE(b.machine.state_of(subject) == expected.state);
       const auto ignored = b.machine.ignored_events();
       fire(b, events[i], end_reason::cancelled);
       CHECK(seen(b, ignored) == row[i]);
       ++cells;
     }
   }
-  CHECK(cells == 90);
+  CHECK(cells == 169);
 }
 
 TEST_CASE("scheduler: the table has a row for every state, and reserved ones are marked",
@@ -231,7 +285,11 @@ TEST_CASE("scheduler: every cancel reason takes the same way and arrives in the 
         INFO(name_of(state) << ", " << event << " with " << name_of(why));
         auto b = scene_of(state);
         fire(b, event, why);
-        if (b.machine.state_of(subject) == request_state::retiring) b.step();
+        const bool moves = state == request_state::moving_out || state == request_state::moving_in;
+        if (b.machine.state_of(subject) == request_state::retiring && moves)
+          b.fire(moved{b.move, move_outcome::ok});
+        else if (b.machine.state_of(subject) == request_state::retiring)
+          b.step();
         std::vector<ended> ends;
         for (const auto& x : b.out)
           if (const auto* e = std::get_if<ended>(&x); e && e->request == subject)
@@ -260,12 +318,20 @@ TEST_CASE(
       {request_state::decoding, end_reason::total_timeout, life_phase::decode},
       {request_state::decoding_in_flight, end_reason::total_timeout, life_phase::decode},
       {request_state::awaiting_recompute, end_reason::total_timeout, life_phase::queued},
+      {request_state::moving_out, end_reason::total_timeout, life_phase::parked},
+      {request_state::parked, end_reason::total_timeout, life_phase::parked},
+      {request_state::moving_in, end_reason::total_timeout, life_phase::parked},
   };
   for (const auto& x : all) {
     INFO(name_of(x.state));
     auto b = scene_of(x.state);
     fire(b, "deadline", end_reason::cancelled);
-    if (b.machine.state_of(subject) == request_state::retiring) b.step();
+    if (b.machine.state_of(subject) == request_state::retiring) {
+      if (x.phase == life_phase::parked)
+        b.fire(moved{b.move, move_outcome::ok});
+      else
+        b.step();
+    }
     bool found = false;
     for (const auto& e : b.out)
       if (const auto* end = std::get_if<ended>(&e); end && end->request == subject) {

@@ -8,8 +8,11 @@ namespace troupe::core::testing {
 
 namespace {
 
-void must(bool ok, const std::string& rule) {
+void must(bool ok, const char* rule) {
   if (!ok) FAIL(rule);
+}
+void must(bool ok, const char* rule, request_id id) {
+  if (!ok) FAIL(rule << " request " << id.value);
 }
 
 std::string text(request_id id) {
@@ -49,7 +52,7 @@ submit make_submit(std::uint64_t id, std::uint32_t prompt_tokens, std::uint32_t 
 
 scheduler_world::scheduler_world(scheduler_limits limits)
     : machine(limits),
-      ledger(limits.num_blocks),
+      ledger({limits.num_blocks, limits.block_size, limits.prefix_caching}),
       limits_(limits),
       memory_(std::size_t{limits.num_blocks} * limits.block_size, -1) {}
 
@@ -62,13 +65,13 @@ void scheduler_world::perform() {
       clients[r->request].refusal = *r;
     } else if (const auto* t = std::get_if<tokens_out>(&e)) {
       auto& c = clients[t->request];
-      must(c.ended == 0, "no token after the end of " + text(t->request));
-      must(!dying_.contains(t->request), "no token after the cancel of " + text(t->request));
+      must(c.ended == 0, "no token after the end of", t->request);
+      must(!dying_.contains(t->request), "no token after the cancel of", t->request);
       if (t->token) c.tokens.push_back(t->token->token);
       for (const auto& s : t->prompt_scores) c.scores.push_back(s.token);
     } else if (const auto* x = std::get_if<ended>(&e)) {
       auto& c = clients[x->request];
-      must(c.admitted == 1 && ++c.ended == 1, "one end for " + text(x->request));
+      must(c.admitted == 1 && ++c.ended == 1, "one end for", x->request);
       must(c.tokens.size() == x->completion_tokens, "every counted token was told once");
       c.end = *x;
     } else if (const auto* w = std::get_if<reserve>(&e)) {
@@ -78,11 +81,31 @@ void scheduler_world::perform() {
     } else if (const auto* g = std::get_if<release>(&e)) {
       must(leases_[g->lease].asked > 0, "a released lease was asked for");
       must(++leases_[g->lease].released == 1, "a lease is released once");
-      preemptions += g->preempted ? 1 : 0;
       to_allocator_.emplace_back(*g);
+    } else if (const auto* b = std::get_if<publish>(&e)) {
+      must(leases_[b->lease].released == 0, "nothing is published for a released lease");
+      to_allocator_.emplace_back(*b);
+    } else if (const auto* o = std::get_if<move_out>(&e)) {
+      must(o->blocks.size() <= limits_.move_chunk_blocks, "a chunk is bounded");
+      must(o->lease.request != request_id{} && !dying_.contains(o->lease.request),
+           "no move begins for the dying", o->lease.request);
+      to_mover_.emplace_back(*o);
+    } else if (const auto* i = std::get_if<move_in>(&e)) {
+      must(i->blocks.size() <= limits_.move_chunk_blocks, "a chunk is bounded");
+      must(!dying_.contains(i->parked.request),
+           "no move begins for the dying", i->parked.request);
+      to_mover_.emplace_back(*i);
+    } else if (const auto* d = std::get_if<drop_parked>(&e)) {
+      to_mover_.emplace_back(*d);
+    } else if (const auto* q = std::get_if<preempted>(&e)) {
+      ++preemptions;
+      parks += q->parked ? 1 : 0;
+    } else if (std::holds_alternative<gave_up>(e)) {
+      ++given_up;
     } else if (const auto* u = std::get_if<audit>(&e)) {
       ++audits;
       to_allocator_.emplace_back(*u);
+      to_mover_.emplace_back(*u);
     } else if (const auto* p = std::get_if<step_plan>(&e)) {
       accept_plan(*p);
     } else if (std::holds_alternative<stopped>(e)) {
@@ -102,8 +125,8 @@ void scheduler_world::accept_plan(const step_plan& p) {
   for (const auto& item : p.items) {
     tokens += item.tokens.size();
     must(!item.tokens.empty(), "an item has tokens");
-    must(!dying_.contains(item.request), "no plan names the dying " + text(item.request));
-    must(clients[item.request].ended == 0, "no plan names the ended " + text(item.request));
+    must(!dying_.contains(item.request), "no plan names the dying", item.request);
+    must(clients[item.request].ended == 0, "no plan names the ended", item.request);
     must(item.blocks.size() * limits_.block_size >= item.start + item.tokens.size(),
          "every token has a place");
     must(item.score_targets.empty() || item.score_targets.size() == item.tokens.size(),
@@ -131,31 +154,32 @@ bool scheduler_world::allocate_one() {
   to_allocator_.pop_front();
   if (const auto* w = std::get_if<reserve>(&m)) {
     const bool forced = deny && deny(*w);
-    if (auto got = forced ? std::nullopt : ledger.reserve(w->lease, w->count, w->keep_free)) {
-      blocks_[w->lease].insert(got->begin(), got->end());
-      from_allocator_.emplace_back(granted{w->lease, *got});
+    if (auto got = forced ? std::nullopt : ledger.reserve(*w)) {
+      auto& held = blocks_[w->lease];
+      held.insert(held.end(), got->blocks.begin(), got->blocks.end());
+      hits += got->cached;
+      from_allocator_.emplace_back(granted{w->lease, got->blocks, got->cached});
     } else {
       if (!blocks_.contains(w->lease)) leases_[w->lease].denied = 1;
       from_allocator_.emplace_back(denied{w->lease});
     }
   } else if (const auto* g = std::get_if<release>(&m)) {
-    const auto n = ledger.release(g->lease);
-    must(n == blocks_[g->lease].size(), "a release gives back what was granted");
+    const auto n = ledger.release(*g);
+    must(n.held == blocks_[g->lease].size(), "a release gives back what was granted");
     blocks_.erase(g->lease);
-    from_allocator_.emplace_back(released{g->lease, n});
+    from_allocator_.emplace_back(released{g->lease, n.usable});
+  } else if (const auto* b = std::get_if<publish>(&m)) {
+    const auto bs = limits_.block_size;
+    const auto& held = blocks_[b->lease];
+    for (std::size_t i = 0; i < b->tokens.size(); ++i)
+      must(memory_[held.at(b->first + i / bs) * bs + i % bs] == b->tokens[i],
+           "what is published is what is computed");
+    must(ledger.publish(*b), "what is published follows what was");
   } else {
     must(ledger.quarantine_unknown(std::get<audit>(m).live) == 0, "an audit finds no leak");
   }
-  must(ledger.check().empty(), ledger.check());
+  if (const auto broken = ledger.check(); !broken.empty()) FAIL(broken);
   check(false);
-  return true;
-}
-
-bool scheduler_world::answer_one() {
-  if (from_allocator_.empty()) return false;
-  const auto m = from_allocator_.front();
-  from_allocator_.pop_front();
-  std::visit([&](const auto& event) { send(event); }, m);
   return true;
 }
 
@@ -217,38 +241,73 @@ bool scheduler_world::break_step(const std::string& what) {
 }
 
 void scheduler_world::settle_allocator() {
-  while (allocate_one() || answer_one()) {
+  const auto no_move = [this] {
+    return !to_mover_.empty() && (std::holds_alternative<drop_parked>(to_mover_.front()) ||
+                                  std::holds_alternative<audit>(to_mover_.front()));
+  };
+  while (allocate_one() || answer_one() || (no_move() && move_one())) {
+  }
+}
+
+void scheduler_world::settle() {
+  while (allocate_one() || answer_one() || move_one()) {
   }
 }
 
 void scheduler_world::run(int steps_max) {
-  settle_allocator();
-  while (steps_max-- > 0 && finish_step()) settle_allocator();
+  settle();
+  while (steps_max-- > 0 && finish_step()) settle();
+}
+
+bool scheduler_world::names(const std::set<lease_id>& leases, request_id id,
+                            const std::vector<block_id>& named) const {
+  return std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& x) {
+    const auto& [lease, held] = x;
+    return lease.request == id && (leases.empty() || leases.contains(lease)) &&
+           std::all_of(named.begin(), named.end(), [&, &blocks = held](block_id b) {
+             return std::find(blocks.begin(), blocks.end(), b) != blocks.end();
+           });
+  });
 }
 
 void scheduler_world::check(bool step_returned) const {
-  must(machine.check().empty(), machine.check());
-  std::size_t leased = 0;
-  for (const auto& [lease, blocks] : blocks_) leased += blocks.size();
+  if (const auto broken = machine.check(); !broken.empty()) FAIL(broken);
+  std::vector<int> holders(limits_.num_blocks, 0);
+  for (const auto& [lease, blocks] : blocks_)
+    for (const auto block : blocks) ++holders[block];
   const auto c = ledger.counts();
-  must(leased == c.leased && c.free + c.leased + c.quarantined == c.total, "blocks are conserved");
+  const auto held = limits_.num_blocks - std::count(holders.begin(), holders.end(), 0);
+  must(static_cast<std::uint32_t>(held) == c.leased && c.free + c.leased + c.cached + c.quarantined == c.total,
+       "blocks are conserved");
   if (plan_) {
     must(machine.step_in_flight(), "the machine knows of the step in flight");
     for (const auto& item : plan_->items) {
-      bool covered = false;
-      for (const auto& [lease, blocks] : blocks_)
-        covered = covered || (lease.request == item.request &&
-                              std::all_of(item.blocks.begin(), item.blocks.end(),
-                                          [&](block_id b) { return blocks.contains(b); }));
-      must(covered,
-           "the step in flight reads only blocks its request holds: " + text(item.request));
+      must(names({}, item.request, item.blocks),
+           "the step in flight reads only blocks its request holds:", item.request);
+      for (auto p = item.start; p < item.start + item.tokens.size(); ++p)
+        must(holders[item.blocks[p / limits_.block_size]] == 1, "a shared block is never written");
+    }
+  }
+  for (const auto& m : to_mover_) {
+    if (const auto* o = std::get_if<move_out>(&m))
+      must(names({}, o->lease.request, o->blocks), "a move out names blocks its lease holds");
+    if (const auto* i = std::get_if<move_in>(&m)) {
+      must(names({}, i->parked.request, i->blocks), "a move in names blocks its request holds");
+      for (const auto block : i->blocks)
+        must(holders[block] == 1, "a move never writes a shared block");
     }
   }
   for (const auto id : dying_) {
     const auto s = machine.state_of(id);
     must(s == request_state::gone || s == request_state::retiring,
-         text(id) + " was cancelled and lives");
-    must(!step_returned || s == request_state::gone, text(id) + " outlives the step that named it");
+         "a cancelled request lives on:", id);
+    const bool moves = std::any_of(to_mover_.begin(), to_mover_.end(), [&, id = id](const auto& m) {
+      const auto* o = std::get_if<move_out>(&m);
+      const auto* i = std::get_if<move_in>(&m);
+      return (o && o->lease.request == id) || (i && i->parked.request == id);
+    });
+    must(!step_returned || moves || s == request_state::gone,
+         "a cancelled request outlives the step that named it:", id);
   }
 }
 
@@ -258,7 +317,9 @@ void scheduler_world::require_whole() const {
   REQUIRE(to_allocator_.empty());
   REQUIRE(from_allocator_.empty());
   const auto c = ledger.counts();
-  REQUIRE(c.free == c.total);
+  REQUIRE(c.free + c.cached == c.total);
+  REQUIRE(host.empty());
+  REQUIRE(to_mover_.empty());
   REQUIRE(c.allocated_total == c.released_total);
   for (const auto& [lease, story] : leases_) {
     INFO("lease " << lease.request.value << "." << lease.epoch);

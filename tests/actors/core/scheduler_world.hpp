@@ -1,5 +1,5 @@
-// The scheduler machine with the real block ledger and a fake device, joined by FIFO channels whose
-// messages move only when told to. Checks the rules that must hold after every event. The device
+// The scheduler machine with the real block ledger, a fake device and a fake mover, joined by FIFO
+// channels whose messages move only when told to. Checks the rules that must hold after every event. The device
 // keeps what was written into each block and computes a token from what it reads back, so a block
 // given away too early or a history computed twice shows as text.
 #pragma once
@@ -58,8 +58,14 @@ class scheduler_world {
   /// The step in flight is executed and its result delivered.
   bool finish_step();
   bool break_step(const std::string& what = "device lost");
-  /// All allocator messages, no step.
+  /// All allocator messages, no step and no move.
   void settle_allocator();
+  /// The mover's next message is carried out; a move's answer reaches the scheduler. False: none, or
+  /// the mover is stuck.
+  bool move_one(move_outcome = move_outcome::ok);
+  bool moving() const { return !to_mover_.empty(); }
+  /// All allocator and mover messages, no step.
+  void settle();
   /// Everything, until nothing moves.
   void run(int steps_max = 100000);
 
@@ -82,6 +88,10 @@ class scheduler_world {
 
   scheduler_machine machine;
   block_ledger ledger;
+  std::map<lease_id, std::vector<std::vector<token_id>>> host;  ///< parked copies, block by block
+  std::uint32_t host_blocks = 1000;
+  bool mover_stuck = false;
+  std::uint64_t parks = 0, returns = 0, failed_moves = 0, given_up = 0, hits = 0;
   time_us now = 1'000'000;
   time_us step_us = 1000;
   effects last_effects;
@@ -110,15 +120,20 @@ class scheduler_world {
   void perform();
   void check(bool step_returned) const;
   void accept_plan(const step_plan&);
+  bool names(const std::set<lease_id>&, request_id, const std::vector<block_id>&) const;
+  std::uint32_t host_used() const;
+  move_outcome copy_out(const move_out&);
+  void copy_in(const move_in&);
   step_done execute();
   token_id token_after(const std::vector<token_id>& history) const;
 
   scheduler_limits limits_;
-  std::deque<std::variant<reserve, release, audit>> to_allocator_;
+  std::deque<std::variant<reserve, publish, release, audit>> to_allocator_;
+  std::deque<std::variant<move_out, move_in, drop_parked, audit>> to_mover_;
   std::deque<std::variant<granted, denied, released>> from_allocator_;
   std::optional<step_plan> plan_;
   std::map<lease_id, lease_story> leases_;
-  std::map<lease_id, std::set<block_id>> blocks_;  // as the allocator sees it
+  std::map<lease_id, std::vector<block_id>> blocks_;  // as the allocator sees it
   std::vector<token_id> memory_;                   // one cell per token of the pool
   std::set<request_id> dying_;
   bool returning_ = false;  // the event is the step's own return

@@ -1,74 +1,14 @@
-#include "actors/core/session_machine.hpp"
+#include "tests/actors/core/session_bench.hpp"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 using namespace troupe::core;
-
-namespace {
-
-session_options options(std::vector<std::string> stop = {}) {
-  session_options o;
-  o.request = request_id{7};
-  o.stop = std::move(stop);
-  return o;
-}
-
-struct bench {
-  session_machine machine;
-  session_effects out;
-  explicit bench(session_options o) : machine(std::move(o)) {
-    machine.on(admitted{request_id{7}, 3}, out);
-  }
-
-  void token(const std::string& text, int id = 5) {
-    decoded_token t;
-    t.text = text;
-    t.piece.token = id;
-    t.piece.bytes = text;
-    machine.on_token(t, 100, out);
-  }
-  void end(end_reason why = end_reason::length, const std::string& tail = "") {
-    ended e;
-    e.request = request_id{7};
-    e.why = why;
-    e.prompt_tokens = 3;
-    machine.on(e, tail, out);
-  }
-  template <class Effect>
-  std::vector<Effect> all() const {
-    std::vector<Effect> found;
-    for (const auto& e : out)
-      if (const auto* x = std::get_if<Effect>(&e)) found.push_back(*x);
-    return found;
-  }
-  std::string text() const {  // everything the client gets, in order
-    std::string s;
-    for (const auto& e : out) {
-      if (const auto* d = std::get_if<session_effect::deliver>(&e)) s += d->delta.text;
-      if (const auto* f = std::get_if<session_effect::finish>(&e)) s += f->end.last.text;
-    }
-    return s;
-  }
-  std::vector<int> pieces() const {
-    std::vector<int> ids;
-    const auto add = [&](const generation_delta& d) {
-      for (const auto& p : d.tokens) ids.push_back(p.token);
-    };
-    for (const auto& e : out) {
-      if (const auto* d = std::get_if<session_effect::deliver>(&e)) add(d->delta);
-      if (const auto* f = std::get_if<session_effect::finish>(&e)) add(f->end.last);
-    }
-    return ids;
-  }
-};
-
+using namespace troupe::core::test;
 using session_effect::cancel_request;
 using session_effect::deliver;
 using session_effect::finish;
 using session_effect::quit;
-
-}  // namespace
 
 TEST_CASE("session: one delta at a time, what comes meanwhile travels together", "[core]") {
   bench b(options());
@@ -208,7 +148,7 @@ TEST_CASE("session: pieces come with or after their text and never for text behi
     CHECK(b.all<finish>()[0].end.usage.completion == 4);
   }
   SECTION("the stop is shown, so are its tokens") {
-    o.include_stop_in_output = true;
+    o.stop.include_stop = true;
     bench b(o);
     b.token("hi ST", 1);
     b.token("OP", 2);
@@ -337,4 +277,13 @@ TEST_CASE("session: a refusal and an engine that went down are terminal once", "
     CHECK(b.all<finish>()[0].end.reason == end_reason::stop_string);
     CHECK(b.all<quit>().size() == 1);
   }
+}
+
+TEST_CASE("outcome: every end reason has a name of its own for the log", "[core]") {
+  std::set<std::string> names;
+  for (int i = 0; i < end_reason_count; ++i) names.insert(name_of(static_cast<end_reason>(i)));
+  CHECK(names.size() == static_cast<std::size_t>(end_reason_count));
+  CHECK(names.count("stop_confidence") == 1);
+  CHECK(names.count("stop_repetition") == 1);
+  CHECK(names.count("unknown") == 0);
 }

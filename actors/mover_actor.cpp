@@ -1,0 +1,179 @@
+#include "actors/mover_actor.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "actors/core/block_checksum.hpp"
+#include "actors/core/move_ledger.hpp"
+#include "actors/fail_stop.hpp"
+
+namespace troupe {
+namespace {
+
+using steady = std::chrono::steady_clock;
+
+/// The way from the backend's copy thread to the actor. The actor closes it when it dies, and with
+/// it shut nothing of CAF is touched: a copy may end after the whole actor system.
+class doorbell {
+ public:
+  explicit doorbell(caf::weak_actor_ptr owner) : owner_(std::move(owner)) {}
+
+  void ring(core::moved over) {
+    caf::strong_actor_ptr
+        to;  // outlives the lock: if it is the last handle, its end closes the door
+    const std::lock_guard lock(mutex_);
+    if (open_) to = owner_.lock();
+    if (to) caf::anon_send(caf::actor_cast<caf::actor>(to), over);
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    open_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  bool open_ = true;
+  caf::weak_actor_ptr owner_;
+};
+
+/// One chunk under way. The copy thread writes the checksums and rings; the actor reads them
+/// afterwards.
+struct transfer {
+  bool out = true;
+  std::uint32_t blocks = 0;
+  steady::time_point begun;
+  std::vector<std::uint64_t> checksums;
+};
+
+struct mover {
+  mover_shell::pointer self;
+  std::shared_ptr<gpu::backend> device;
+  std::shared_ptr<host_memory> host;
+  protocol::scheduler_actor scheduler;
+  core::observer* watcher;
+  std::shared_ptr<doorbell> door;
+  core::move_ledger ledger{host->slots()};
+  std::map<core::move_id, std::shared_ptr<transfer>> transfers{};
+  std::uint64_t leaked = 0;
+
+  void tell_tier() const {
+    const auto counts = ledger.counts();
+    watcher->on_host_tier({counts.total, counts.used, leaked});
+    if (const auto broken = ledger.check(); !broken.empty()) report_violation(*watcher, broken);
+  }
+
+  void answer(core::move_id move, core::move_outcome outcome, const transfer& of) const {
+    const auto elapsed =
+        std::chrono::duration_cast<std::chrono::microseconds>(steady::now() - of.begun).count();
+    watcher->on_move({of.out, outcome, of.blocks, static_cast<std::uint64_t>(elapsed)});
+    self->send(scheduler, core::moved{move, outcome});
+  }
+
+  /// Starts the copy a ledger's answer allows, or answers why not.
+  void start(core::move_id move, const std::vector<core::block_id>& blocks, bool out,
+             const core::move_start& granted) {
+    auto one = std::make_shared<transfer>();
+    one->out = out;
+    one->blocks = static_cast<std::uint32_t>(blocks.size());
+    one->begun = steady::now();
+    if (!granted.violation.empty()) {
+      report_violation(*watcher, granted.violation);
+      if (ledger.under_way(move)) return;  // the move that has this number answers for it
+    }
+    if (granted.outcome != core::move_outcome::ok) return answer(move, granted.outcome, *one);
+    transfers.emplace(move, one);
+    if (!out && !intact(granted)) return finish({move, core::move_outcome::corrupt});
+
+    gpu::block_copy copy;
+    copy.towards =
+        out ? gpu::block_copy::direction::to_host : gpu::block_copy::direction::to_device;
+    copy.blocks = blocks;
+    for (const auto slot : granted.slots) copy.host.push_back(host->slot(slot));
+    if (out) one->checksums.resize(blocks.size());
+    try {
+      device->copy(std::move(copy),
+                   [move, one, slots = granted.slots, memory = host, bell = door](bool ok) {
+                     for (std::size_t i = 0; ok && i < one->checksums.size(); ++i)
+                       one->checksums[i] = core::block_checksum(memory->slot(slots[i]));
+                     bell->ring({move, ok ? core::move_outcome::ok : core::move_outcome::failed});
+                   });
+    } catch (const std::exception&) {
+      finish({move, core::move_outcome::failed});  // refused before it touched anything
+    }
+  }
+
+  bool intact(const core::move_start& granted) const {
+    for (std::size_t i = 0; i < granted.slots.size(); ++i)
+      if (core::block_checksum(host->slot(granted.slots[i])) != granted.checksums[i]) return false;
+    return true;
+  }
+
+  void finish(const core::moved& over) {
+    const auto found = transfers.find(over.move);
+    if (found == transfers.end()) {
+      ledger.end_in(over.move);  // late or repeated: counted
+      return;
+    }
+    const auto one = found->second;
+    transfers.erase(found);
+    if (one->out) {
+      ledger.end_out(over.move, over.outcome == core::move_outcome::ok, one->checksums);
+    } else {
+      ledger.end_in(over.move);
+    }
+    tell_tier();
+    answer(over.move, over.outcome, *one);
+  }
+
+  void drop(core::lease_id lease) {
+    const auto before = ledger.counts();
+    if (ledger.drop(lease) == 0 && ledger.counts().unknown_drops == before.unknown_drops)
+      report_violation(*watcher, "a copy was dropped while a move of it was under way");
+    tell_tier();
+  }
+
+  core::kv_mover_part look() const { return {ledger.counts(), ledger.census(), leaked, ledger.check()}; }
+
+  void audit(const std::vector<core::lease_id>& parked) {
+    if (const auto lost = ledger.drop_unknown(parked); lost > 0) {
+      leaked += lost;
+      report_violation(*watcher,
+                       std::to_string(lost) + " blocks were parked for nobody the scheduler knows");
+    }
+    tell_tier();
+  }
+};
+
+}  // namespace
+
+mover_shell::behavior_type mover_actor(mover_shell::pointer self,
+                                       const std::shared_ptr<gpu::backend>& device,
+                                       const std::shared_ptr<host_memory>& host,
+                                       const protocol::scheduler_actor& scheduler,
+                                       core::observer* watcher) {
+  fail_stop(self, *watcher, "mover");
+  const auto door = std::make_shared<doorbell>(caf::actor_cast<caf::weak_actor_ptr>(self));
+  self->attach_functor([door](const caf::error&) { door->close(); });
+  const auto state = std::make_shared<mover>(mover{self, device, host, scheduler, watcher, door});
+  state->tell_tier();
+  return {
+      [=](const core::move_out& ask) {
+        const auto granted = state->ledger.begin_out(ask);
+        if (granted.outcome == core::move_outcome::ok) state->tell_tier();
+        state->start(ask.move, ask.blocks, true, granted);
+      },
+      [=](const core::move_in& ask) {
+        state->start(ask.move, ask.blocks, false, state->ledger.begin_in(ask));
+      },
+      [=](const core::drop_parked& ask) { state->drop(ask.parked); },
+      [=](const core::audit& census) { state->audit(census.parked); },
+      [=](const core::moved& over) { state->finish(over); },
+      [=](const protocol::kv_inquiry& ask) { ask.answer(state->look()); },
+  };
+}
+
+}  // namespace troupe
