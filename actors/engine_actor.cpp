@@ -33,6 +33,7 @@ class mailbox_sink final : public core::generation_sink {
 struct engine_door {
   engine_shell::pointer self;
   core::generation_engine* engine;
+  std::chrono::milliseconds reader_limit;
 
   struct running {
     std::uint64_t tag = 0;
@@ -68,14 +69,17 @@ struct engine_door {
   void tell(std::uint64_t, const running& to, std::uint32_t prompt_tokens) {
     self->send(to.reader, protocol::request_accepted{to.tag, to.handle->id(), prompt_tokens});
   }
-  /// Needs no time-out of its own: a reader that never answers runs into its request's deadlines or outbound limit.
   void tell(std::uint64_t key, const running& to, const core::generation_delta& delta) {
-    self->request(to.reader, caf::infinite, protocol::text_arrived{to.tag, to.handle->id(), delta})
+    self->request(to.reader, reader_limit, protocol::text_arrived{to.tag, to.handle->id(), delta})
         .then(
             [this, key] {
               if (const auto found = requests.find(key); found != requests.end()) found->second.handle->delivered();
             },
-            [this, key](const caf::error&) { leave(key); });
+            [this, key](const caf::error& why) {
+              const auto late = requests.find(key);
+              if (why != caf::sec::request_timeout || late == requests.end()) return leave(key);
+              late->second.handle->cancel(core::end_reason::slow_reader, engine->now());
+            });
   }
   void tell(std::uint64_t key, const running& to, const core::generation_end& end) {
     self->send(to.reader, protocol::request_ended{to.tag, to.handle->id(), end});
@@ -111,9 +115,9 @@ struct engine_door {
 }  // namespace
 
 engine_shell::behavior_type engine_actor(engine_shell::pointer self, core::generation_engine* engine,
-                                          core::observer* watcher) {
+                                          core::observer* watcher, std::chrono::milliseconds reader_limit) {
   fail_stop(self, *watcher, "engine actor");
-  const auto state = std::make_shared<engine_door>(engine_door{self, engine});
+  const auto state = std::make_shared<engine_door>(engine_door{self, engine, reader_limit});
   self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });
   return {
       [state](const protocol::submit_request& ask) { state->submit(ask); },

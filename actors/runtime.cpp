@@ -146,6 +146,7 @@ struct runtime::impl {
     context.model = std::move(loaded);
     context.watcher = watcher;
     context.outbound_bytes_max = config.max_outbound_bytes;
+    reader_limit = std::chrono::milliseconds(to_ms(config.client_send_timeout_s));
     context.keep_prefix = config.on_disconnect == "keep_prefix";
     forget_release = config.plant_leak;
     if (limits.park) host = std::make_shared<host_memory>(config.kv_offloading_bytes, device->info().block_bytes);
@@ -162,13 +163,14 @@ struct runtime::impl {
   std::unique_ptr<own_system> own;
   runtime_actors actors;
   protocol::allocator_actor allocator;
-  protocol::executor_actor executor;
-  protocol::mover_actor mover;
+  // Handles would keep the threads of these two when the system goes first; the scheduler has the handles.
+  caf::weak_actor_ptr executor, mover;
   caf::actor guard;
   std::optional<runtime_probe> probe;
   std::uint32_t forget_release = 0;  // a planted leak
   std::mutex door_mutex;
   engine_shell door;   // none until a host asks for it
+  std::chrono::milliseconds reader_limit;
 };
 
 runtime::runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
@@ -189,15 +191,18 @@ runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::stri
   const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size, x.limits.prefix_caching};
   x.allocator = x.actors.spawn(allocator_actor, pool, x.forget_release, scheduler, x.watcher);
   // A thread of its own: a step blocks it, and a pool worker must never block.
-  x.executor = x.actors.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
+  const auto executor = x.actors.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
+  x.executor = caf::actor_cast<caf::weak_actor_ptr>(executor);
+  protocol::mover_actor mover;
   if (x.host)  // checksums of a chunk keep its thread for a millisecond
-    x.mover = x.actors.spawn<caf::detached>(mover_actor, x.device, x.host, scheduler, x.watcher);
-  caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, x.executor, x.mover});
-  x.probe.emplace(scheduler, x.executor);
+    mover = x.actors.spawn<caf::detached>(mover_actor, x.device, x.host, scheduler, x.watcher);
+  x.mover = caf::actor_cast<caf::weak_actor_ptr>(mover);
+  caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, executor, mover});
+  x.probe.emplace(scheduler, executor);
   std::vector<caf::strong_actor_ptr> watched{caf::actor_cast<caf::strong_actor_ptr>(scheduler),
                                              caf::actor_cast<caf::strong_actor_ptr>(x.allocator),
-                                             caf::actor_cast<caf::strong_actor_ptr>(x.executor)};
-  if (x.mover) watched.push_back(caf::actor_cast<caf::strong_actor_ptr>(x.mover));
+                                             caf::actor_cast<caf::strong_actor_ptr>(executor)};
+  if (mover) watched.push_back(caf::actor_cast<caf::strong_actor_ptr>(mover));
   x.guard = x.actors.spawn(supervisor, watched, x.gauges, x.watcher, std::move(on_fatal));
 }
 
@@ -296,7 +301,7 @@ struct runtime_door {
   static protocol::engine_actor of(runtime& engine) {
     auto& x = *engine.impl_;
     const std::lock_guard lock(x.door_mutex);
-    if (!x.door && !x.actors.system_gone()) x.door = x.actors.spawn(engine_actor, &engine, x.watcher);
+    if (!x.door && !x.actors.system_gone()) x.door = x.actors.spawn(engine_actor, &engine, x.watcher, x.reader_limit);
     return x.actors.system_gone() ? protocol::engine_actor{} : protocol::engine_actor{x.door};
   }
 };

@@ -55,7 +55,7 @@ runtime_actors::~runtime_actors() {
 }
 
 void runtime_actors::forget_when_gone(const caf::strong_actor_ptr& actor) {
-  caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([shared = shared_, id = actor.id()] {
+  caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([shared = shared_, id = actor->id()] {
     caf::weak_actor_ptr gone;  // outlives the lock
     const std::lock_guard lock(shared->mutex);
     if (const auto found = shared->alive.find(id); found != shared->alive.end()) {

@@ -8,13 +8,13 @@ namespace troupe {
 
 class runtime_probe final : public core::engine_probe {
  public:
-  runtime_probe(protocol::scheduler_actor scheduler, protocol::executor_actor executor);
+  runtime_probe(protocol::scheduler_actor scheduler, const protocol::executor_actor& executor);
   void audit(std::function<void(core::kv_part)> answer) override;
   void freeze(std::uint32_t ms) override;
 
  private:
   protocol::scheduler_actor scheduler_;
-  protocol::executor_actor executor_;
+  caf::weak_actor_ptr executor_;  // a handle of a detached actor would keep its thread
 };
 
 }  // namespace troupe

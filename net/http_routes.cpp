@@ -1,10 +1,13 @@
 #include "net/http_routes.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 
 #include "net/auth.hpp"
 #include "net/json_writer.hpp"
+#include "net/kv_audit.hpp"
 #include "net/token_tools.hpp"
 
 namespace troupe::net {
@@ -18,7 +21,8 @@ struct call {
 };
 
 enum class method : std::uint8_t { get, post };
-enum class guard : std::uint8_t { open, key, key_unless_metrics_open };
+/// `debug`: with the key, and only where --debug-endpoints is set; elsewhere there is no such route.
+enum class guard : std::uint8_t { open, key, key_unless_metrics_open, debug };
 
 struct route_entry {
   const char* path;       ///< at most one `*`, which matches one or more characters
@@ -73,11 +77,20 @@ bool stalled(const core::engine_health& health, double limit_s) {
   return static_cast<double>(health.stalled_us) > limit_s * 1e6;
 }
 
+http_reply stall_reply(const core::engine_health& health, double limit_s) {
+  char since[48];
+  std::snprintf(since, sizeof since, "%.1f s, limit %g s", static_cast<double>(health.stalled_us) / 1e6, limit_s);
+  return error_reply(server_error("engine_stalled",
+                                  "No step has retired for " + std::string{since} + ", while " +
+                                      std::to_string(health.running) + " requests run and " +
+                                      std::to_string(health.waiting) + " wait.",
+                                  503));
+}
+
 answer health(const call& c) {
   const auto now = c.context.engine.health();
   if (now.failed) return error_reply(server_error("engine_failed", "The engine has failed.", 503));
-  if (stalled(now, c.context.config.stall_health_s))
-    return error_reply(server_error("engine_stalled", "No step has retired while work is waiting.", 503));
+  if (stalled(now, c.context.config.stall_health_s)) return stall_reply(now, c.context.config.stall_health_s);
   return json_reply(status_ok());
 }
 
@@ -85,8 +98,7 @@ answer ready(const call& c) {
   const auto now = c.context.engine.health();
   if (now.failed) return error_reply(server_error("engine_failed", "The engine has failed.", 503));
   if (c.context.draining || now.draining) return error_reply(shutting_down());
-  if (stalled(now, c.context.config.stall_ready_s))
-    return error_reply(server_error("engine_stalled", "No step has retired while work is waiting.", 503));
+  if (stalled(now, c.context.config.stall_ready_s)) return stall_reply(now, c.context.config.stall_ready_s);
   return json_reply(status_ok());
 }
 
@@ -103,6 +115,15 @@ answer token_route(const call& c) {
   return [body = c.request.body, &context = c.context] { return tool(body, context.engine, context.limits); };
 }
 answer tokenizer_route(const call& c) { return tokenizer_info(c.context.engine); }
+
+answer kv_route(const call& c) {
+  const auto& target = c.request.target;
+  const auto mark = std::min(target.find('?'), target.size());
+  return [query = target.substr(std::min(mark + 1, target.size())), &context = c.context] {
+    return kv_audit(context.engine.probe(), query);
+  };
+}
+answer freeze_route(const call& c) { return freeze(c.context.engine.probe(), c.request.body); }
 
 answer cancel(const call& c) {
   const auto outcome = c.context.registry.cancel(c.argument, c.context.engine.now());
@@ -129,6 +150,8 @@ constexpr std::array table{
     route_entry{"/ready", method::get, guard::open, false, ready},
     route_entry{"/version", method::get, guard::open, false, version},
     route_entry{"/metrics", method::get, guard::key_unless_metrics_open, false, scrape},
+    route_entry{"/debug/kv", method::get, guard::debug, false, kv_route},
+    route_entry{"/debug/freeze", method::post, guard::debug, false, freeze_route},
 };
 
 /// What `*` stands for; empty for a path without one; nothing when the path is another.
@@ -233,9 +256,11 @@ routed route(const http_request& request, route_context& context) {
   auto path = request.path();
   if (path && path->size() > 1 && path->back() == '/') path->pop_back();
   if (path) {
-    for (const auto& entry : table)
+    for (const auto& entry : table) {
+      if (entry.guarded == guard::debug && !context.config.debug_endpoints) continue;
       if (auto argument = match(entry.path, *path))
         return {entry.path, run(entry, call{request, context, std::move(*argument)})};
+    }
   }
   const bool guarded = path && path->starts_with("/v1/");
   if (guarded && !key_is_valid(context.config.api_keys, presented_key(request, false)))

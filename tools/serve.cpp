@@ -11,8 +11,10 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
+#include "actors/prewarm.hpp"
 #include "actors/runtime.hpp"
 #include "config/log.hpp"
 #include "gpu/cpu/host_limits.hpp"
@@ -142,6 +144,29 @@ int wait_for_end(shutdown_events& events, const runtime_config& config, runtime&
   return failed ? exit_engine_failed : 0;
 }
 
+/// --prewarm: an exit code where there is nothing to serve.
+std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint32_t pool_blocks,
+                        shutdown_events& events) {
+  if (config.prewarm.empty()) return std::nullopt;
+  auto event = shutdown_events::event::none;
+  const auto done = prewarm(engine, config.prewarm, config.block_size, pool_blocks, [&] {
+    if (event == shutdown_events::event::none) event = events.wait(0);
+    return event != shutdown_events::event::none;
+  });
+  for (const auto& problem : done.problems)
+    std::fprintf(stderr, "troupe: --prewarm %s: %s\n", config.prewarm.c_str(), problem.c_str());
+  if (!done.problems.empty()) return exit_usage;
+  if (done.interrupted) return event == shutdown_events::event::signal ? 0 : exit_engine_failed;
+  if (!done.warning.empty()) log_event(log_level::warn, "prewarm_beyond_the_pool", {{"why", done.warning}});
+  if (config.json)
+    print_line(to_json(log_fields{{"event", std::string("prewarmed")},
+                                  {"prompts", std::uint64_t{done.prompts}},
+                                  {"tokens", done.tokens}}));
+  else
+    print_line(fmt::format("prewarmed {} tokens of {} prompts", done.tokens, done.prompts));
+  return std::nullopt;
+}
+
 int run(runtime_config& config) {
   const auto began = steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(steady_clock::now() - began).count(); };
@@ -157,6 +182,7 @@ int run(runtime_config& config) {
     log_event(log_level::error, "engine_failed", {{"what", what}});
     events.engine_failed();
   });
+  if (const auto code = warm(config, engine, pool.blocks, events)) return *code;
   net::server server(config, engine, watcher);
   const auto port = server.start();
   const startup_facts facts{config, *model, device->info(), engine.limits(), load_seconds};

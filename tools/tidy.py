@@ -29,7 +29,7 @@ LAYERS = {
     "net/": ("config/", "actors/core/", "net/"),
 }
 OURS = ("actors/", "gpu/", "net/", "config/", "tests/", "examples/", "tools/")
-CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/\w+_actor\.[hc]pp$|actors/runtime\w*\.[hc]pp$|actors/fail_stop\.[hc]pp$|"
+CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/\w+_actor\.[hc]pp$|actors/(?:runtime|embedding)\w*\.[hc]pp$|actors/fail_stop\.[hc]pp$|"
                          r"tests/actors/|tests/support/|examples/)")
 BOOST_ALLOWED = re.compile(r"^(net/|tests/net/)")
 PURE = re.compile(r"^actors/core/")

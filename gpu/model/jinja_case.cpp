@@ -84,59 +84,44 @@ bool is_case_ignorable(char32_t c) {
   return false;
 }
 
-/// The characters of a text, with ill-formed bytes as they are.
-struct character {
-  char32_t code;
-  std::size_t begin, end;
-  bool whole;
-};
-
-std::vector<character> characters_of(std::string_view bytes) {
-  std::vector<character> out;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const auto step = next_utf8(bytes.substr(at));
-    out.push_back({step.code, at, at + step.length, step.state == utf8_state::whole});
-    at += step.length;
+/// Whether the next character of `rest` that counts is cased.
+bool goes_on(std::string_view rest) {
+  while (!rest.empty()) {
+    const auto step = next_utf8(rest);
+    if (!is_case_ignorable(step.code)) return is_cased(step.code);
+    rest.remove_prefix(step.length);
   }
-  return out;
+  return false;
 }
 
-/// Whether the capital sigma at `at` ends a word.
-bool is_final(const std::vector<character>& all, std::size_t at) {
-  // Bounded, so that a text of sigmas and marks costs no square.
-  constexpr std::size_t look_max = 64;
-  std::size_t i = at;
-  while (i > 0 && at - i < look_max && is_case_ignorable(all[i - 1].code)) --i;
-  if (i == 0 || !is_cased(all[i - 1].code)) return false;
-  i = at + 1;
-  while (i < all.size() && i - at < look_max && is_case_ignorable(all[i].code)) ++i;
-  return i == all.size() || !is_cased(all[i].code);
-}
-
-/// Every character in the case that `choose(index, character)` answers.
+/// Every character in the case that `choose(character)` answers; ill-formed bytes stay as they are.
 template <class F>
 text recased(const text& in, F choose) {
   constexpr char32_t capital_sigma = 0x3A3;
-  const auto all = characters_of(in.str());
+  constexpr std::string_view final_sigma = "\xCF\x82";
   text out;
   std::string bytes;
-  bool trusted = true;  // of `bytes`
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto& c = all[i];
-    if (in.trusted_at(c.begin) != trusted) {
-      out.append(bytes, trusted);
-      bytes.clear();
-      trusted = !trusted;
+  bool cased_before = false;  // the last character that counts; then a sigma may end a word
+  std::size_t base = 0;       // of the run
+  in.for_each_run(0, in.size(), [&](std::string_view run, bool trusted) {
+    bytes.clear();
+    for (std::size_t at = 0; at < run.size();) {
+      const auto step = next_utf8(run.substr(at));
+      const auto after = std::string_view(in.str()).substr(base + at + step.length);
+      const letter_case wanted = choose(step.code);
+      if (step.state != utf8_state::whole)
+        bytes += run.substr(at, step.length);
+      else if (step.code == capital_sigma && wanted == letter_case::lower && cased_before &&
+               !goes_on(after))
+        bytes += final_sigma;
+      else
+        append_cased(bytes, step.code, wanted);
+      if (!is_case_ignorable(step.code)) cased_before = is_cased(step.code);
+      at += step.length;
     }
-    const letter_case wanted = choose(c.code);
-    if (!c.whole)
-      bytes += in.str().substr(c.begin, c.end - c.begin);
-    else if (c.code == capital_sigma && wanted == letter_case::lower && is_final(all, i))
-      bytes += "\xCF\x82";
-    else
-      append_cased(bytes, c.code, wanted);
-  }
-  out.append(bytes, trusted);
+    base += run.size();
+    out.append(bytes, trusted);
+  });
   return out;
 }
 

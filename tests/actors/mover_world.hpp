@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "actors/mover_actor.hpp"
+#include "actors/protocol/engine.hpp"
 
 namespace troupe::test {
 

@@ -1,4 +1,5 @@
-"""The same answer under any load: 64 requests at once on a pool that is far too small equal their solo answers.
+"""The same answer under any load: 64 requests at once on a pool that is far too small equal their solo answers,
+whether preempted requests are computed again or parked on the host tier, and whatever the prefix cache holds.
 
 TROUPE_E2E_SCALE above 1 makes the answers half as long again: more recomputes, twice the time.
 """
@@ -10,20 +11,24 @@ import pytest
 
 from troupe_process import TroupeProcess, words
 
-BLOCKS, REQUESTS = 300, 64
+BLOCKS, REQUESTS = 280, 64
 PREEMPTIONS = "troupe_num_preemptions_total"
 
+PARKS = "troupe_num_parks_total"
+
 # How often the pool must have run over. With 16 places fewer requests grow at once, so fewer are put back.
-RECOMPUTES = {16: 8, 32: 20}
+PREEMPTED = {16: 8, 32: 20}
+HITS = 20  # requests that found the beginning of their prompt in the cache
 STRETCH = 1.5 if int(os.environ.get("TROUPE_E2E_SCALE", "1")) > 1 else 1
 
 
 def request(i):
-    """Prompts of 5 to 600 words, most of them short; long answers, so that what was admitted outgrows the pool.
-    Half greedy, half sampled with seeds."""
+    """Prompts of 5 to 600 words, most of them short, three of four behind the same 36 words; long answers, so that
+    what was admitted outgrows the pool. Half greedy, half sampled with seeds."""
     prompt_words = int(5 + 595 * (i / (REQUESTS - 1)) ** 3)
     tokens = int(STRETCH * (128 if prompt_words <= 40 else 176 if prompt_words <= 300 else 208))
-    body = {"prompt": words(prompt_words, i), "max_tokens": tokens, "ignore_eos": True, "logprobs": 0,
+    shared = words(36, 7) + " " if i % 4 else ""
+    body = {"prompt": shared + words(prompt_words, i), "max_tokens": tokens, "ignore_eos": True, "logprobs": 0,
             "temperature": 0}
     if i % 2:
         body |= {"temperature": 0.8, "seed": 1000 + i}
@@ -35,7 +40,8 @@ def answer(server, i):
     assert status == 200, reply
     (choice,) = reply["choices"]
     return {"text": choice["text"], "tokens": choice["logprobs"]["tokens"],
-            "logprobs": choice["logprobs"]["token_logprobs"], "usage": reply["usage"]["completion_tokens"]}
+            "logprobs": choice["logprobs"]["token_logprobs"], "usage": reply["usage"]["completion_tokens"],
+            "cached": reply["usage"]["prompt_tokens_details"]["cached_tokens"]}
 
 
 def start_server(slots, *more):
@@ -60,7 +66,7 @@ def solo_answers():
     """Each sent alone to an idle server: two servers of one thread each share the work. The servers under load
     have all the threads, which must make no difference either."""
     def half(remainder):
-        server = start_server(1, "--threads", 1)
+        server = start_server(1, "--threads", 1, "--no-enable-prefix-caching")
         answers = {i: answer(server, i) for i in range(remainder, REQUESTS, 2)}
         assert server.value(PREEMPTIONS) == 0
         server.stop()
@@ -70,23 +76,34 @@ def solo_answers():
     return halves[0] | halves[1]
 
 
-@pytest.mark.parametrize("slots", [16, 32])
-def test_64_requests_at_once_equal_their_solo_answers(solo_answers, slots):
-    server = start_server(slots)
+@pytest.mark.parametrize("slots, tier", [(16, "recompute"), (32, "recompute"), (32, "park")])
+def test_64_requests_at_once_equal_their_solo_answers(solo_answers, slots, tier):
+    server = start_server(slots, *(["--kv-offloading-size", "256MiB"] if tier == "park" else []))
     before = server.metrics()
     # Long and short prompts arrive mixed.
     answers = in_threads(lambda i: answer(server, i), [k * 61 % REQUESTS for k in range(REQUESTS)])
     after = server.wait_idle()
 
-    different = [i for i in range(REQUESTS) if answers[i] != solo_answers[i]]
+    hits = sum(1 for a in answers.values() if a.pop("cached") > 0)
+    alone = {i: {k: v for k, v in a.items() if k != "cached"} for i, a in solo_answers.items()}
+    different = [i for i in range(REQUESTS) if answers[i] != alone[i]]
     assert different == [], f"{len(different)} of {REQUESTS} answers differ from their solo run"
-    preemptions = after.total(PREEMPTIONS) - before.total(PREEMPTIONS)
-    steps = after.total("troupe_step_sequences_count") - before.total("troupe_step_sequences_count")
-    sequences = after.total("troupe_step_sequences_sum") - before.total("troupe_step_sequences_sum")
-    print(f"max-num-seqs {slots}: {preemptions:.0f} recomputes, mean batch {sequences / steps:.1f} in {steps:.0f} steps")
-    assert preemptions >= RECOMPUTES[slots]
+    rose = lambda name, **labels: after.total(name, **labels) - before.total(name, **labels)
+    preemptions, parks = rose(PREEMPTIONS), rose(PARKS)
+    returned = rose("troupe_kv_moved_blocks_total", direction="in", outcome="ok")
+    steps, sequences = rose("troupe_step_sequences_count"), rose("troupe_step_sequences_sum")
+    print(f"max-num-seqs {slots}, {tier}: {preemptions:.0f} preemptions, {parks:.0f} parks, {hits} prefix hits, "
+          f"mean batch {sequences / steps:.1f} in {steps:.0f} steps")
+    assert preemptions >= PREEMPTED[slots]
+    assert hits >= HITS
     assert sequences / steps >= 8
-
+    if tier == "park":
+        assert parks >= 20 and returned >= 20
+        assert rose("troupe_kv_moved_blocks_total", outcome="late") == 0
+        assert after.total("troupe_kv_blocks_offloaded") == 0
+    else:
+        assert parks == 0
+    # Every block is free or cached, and all of them serve one request that needs the whole pool.
     whole_pool = [1000 + i % 1000 for i in range(BLOCKS * 16 - 16)]
     assert server.complete(whole_pool, 16)["usage"]["total_tokens"] == BLOCKS * 16
     server.stop()

@@ -58,8 +58,10 @@ class fake_engine final : public core::generation_engine {
   std::string decode(const std::vector<token_id>&) const override;
   std::string token_bytes(token_id t) const override { return std::string(1, static_cast<char>(t)); }
   core::time_us now() const override;
+  core::engine_probe* probe() override { return probe_now; }
 
   std::function<void()> before_encode;   ///< set before anybody asks
+  core::engine_probe* probe_now = nullptr;
   core::engine_health health_now;        ///< set before the server starts, or while nobody asks
   core::model_card card_{.name = "fake", .context = 128, .created = 1, .vocab = 256, .bos = "<s>", .eos = "</s>",
                          .chat_template = "{{t}}"};

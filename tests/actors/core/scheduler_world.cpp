@@ -99,6 +99,8 @@ void scheduler_world::perform() {
       to_mover_.emplace_back(*d);
     } else if (const auto* q = std::get_if<preempted>(&e)) {
       ++preemptions;
+      must(someone_better_runs(q->request), "the best-ranked of those who run never gives way:",
+           q->request);
       parks += q->parked ? 1 : 0;
     } else if (std::holds_alternative<gave_up>(e)) {
       ++given_up;
@@ -114,6 +116,14 @@ void scheduler_world::perform() {
       FAIL("violation: " << v->invariant);
     }
   }
+}
+
+bool scheduler_world::someone_better_runs(request_id id) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& x) {
+    const auto s = machine.state_of(x.first);
+    return x.second < ranks_.at(id) && s != request_state::gone && s != request_state::queued &&
+           s != request_state::parked && s != request_state::awaiting_recompute;
+  });
 }
 
 void scheduler_world::accept_plan(const step_plan& p) {

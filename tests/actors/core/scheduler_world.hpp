@@ -112,6 +112,8 @@ class scheduler_world {
   void before(const Event& e) {
     if constexpr (std::is_same_v<Event, core::cancel>)
       if (machine.state_of(e.request) != request_state::gone) dying_.insert(e.request);
+    if constexpr (std::is_same_v<Event, core::submit>)
+      ranks_.emplace(e.request, rank{e.priority, ranks_.size()});
   }
   template <class Event>
   void after(const Event&) {
@@ -119,6 +121,7 @@ class scheduler_world {
   }
   void perform();
   void check(bool step_returned) const;
+  bool someone_better_runs(request_id) const;
   void accept_plan(const step_plan&);
   bool names(const std::set<lease_id>&, request_id, const std::vector<block_id>&) const;
   std::uint32_t host_used() const;
@@ -136,6 +139,7 @@ class scheduler_world {
   std::map<lease_id, std::vector<block_id>> blocks_;  // as the allocator sees it
   std::vector<token_id> memory_;                   // one cell per token of the pool
   std::set<request_id> dying_;
+  std::map<request_id, rank> ranks_;
   bool returning_ = false;  // the event is the step's own return
 };
 
