@@ -105,6 +105,7 @@ struct scheduler {
       what += " lease " + core::name_of(lease) + " (" + history.words(lease.request) + ")";
       awaited.erase(lease);
     }
+    apply(core::lost{found.blocks});
     report_violation(*watcher, what);
   }
 
@@ -232,6 +233,8 @@ protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_act
   fail_stop(self, *watcher, "scheduler");
   auto state = std::make_shared<scheduler>(self, limits, gauges, watcher);
   self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });
+  // A handle of the executor or mover kept in a dead actor would keep their threads.
+  self->attach_functor([state] { state->neighbours = {}; });
   return {
       [=](const protocol::scheduler_neighbours& neighbours) {
         state->neighbours = neighbours;

@@ -97,6 +97,8 @@ struct audit { std::vector<lease_id> live, parked; };
 struct granted { lease_id lease; std::vector<block_id> blocks; std::uint32_t cached = 0; /* leading blocks */ };
 struct denied { lease_id lease; };
 struct released { lease_id lease; std::uint32_t blocks = 0; };
+/// An audit put so many blocks in quarantine: the pool is smaller from now on.
+struct lost { std::uint32_t blocks = 0; };
 
 // ---- scheduler <-> mover (one FIFO path; one chunk of one lease under way at a time)
 

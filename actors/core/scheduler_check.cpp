@@ -1,6 +1,7 @@
 // The scheduler's own invariants, checked from its structures, and the fingerprint of its whole
 // state.
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -9,39 +10,12 @@
 namespace troupe::core {
 
 const char* name_of(request_state x) {
-  switch (x) {
-    case request_state::received:
-      return "received";
-    case request_state::tokenizing:
-      return "tokenizing";
-    case request_state::queued:
-      return "queued";
-    case request_state::awaiting_grant:
-      return "awaiting_grant";
-    case request_state::prefilling:
-      return "prefilling";
-    case request_state::prefilling_in_flight:
-      return "prefilling_in_flight";
-    case request_state::decoding:
-      return "decoding";
-    case request_state::decoding_in_flight:
-      return "decoding_in_flight";
-    case request_state::awaiting_recompute:
-      return "awaiting_recompute";
-    case request_state::moving_out:
-      return "moving_out";
-    case request_state::parked:
-      return "parked";
-    case request_state::moving_in:
-      return "moving_in";
-    case request_state::paused:
-      return "paused";
-    case request_state::retiring:
-      return "retiring";
-    case request_state::gone:
-      return "gone";
-  }
-  return "unknown";
+  static constexpr std::array<const char*, request_state_count> names{
+      "received", "tokenizing", "queued", "awaiting_grant", "prefilling", "prefilling_in_flight",
+      "decoding", "decoding_in_flight", "awaiting_recompute", "moving_out", "parked", "moving_in",
+      "paused", "retiring", "gone"
+  };
+  return names.at(static_cast<std::size_t>(x));
 }
 
 namespace {
@@ -52,7 +26,8 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
   if (r.max_tokens > 0 && r.completion() >= r.max_tokens &&
       !std::holds_alternative<life::retiring>(r.state))
     return "a request with all its tokens has ended";
-  if (r.cached_at_most() > limits.effective_context()) return "a request fits the pool alone";
+  if (r.cached_at_most() > std::uint64_t{limits.num_blocks} * limits.block_size)
+    return "a request fits the pool alone";
   if (const auto lease = r.lease(); lease && *lease != lease_id{r.id, r.epoch})
     return "a request's lease is its latest";
   const auto* h = r.held();
@@ -147,7 +122,7 @@ std::uint64_t scheduler_machine::hash() const {
     h.add(id).add(m.request).add(m.lease).add(m.copy).add(m.out).add(m.abandoned).add(m.blocks).add(m.began).add(m.by);
   cost_.add_to(h);
   h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_);
-  return h.add(arrivals_).add(steps_).add(moves_begun_).add(ignored_).add(look_again_).add(audit_due_).value();
+  return h.add(arrivals_).add(steps_).add(moves_begun_).add(limits_.lost_blocks).add(ignored_).add(look_again_).add(audit_due_).value();
 }
 
 }  // namespace troupe::core

@@ -14,7 +14,7 @@ constexpr time_us audit_interval_us = 1'000'000;
 }  // namespace
 
 std::uint64_t scheduler_limits::pool_tokens() const {
-  return std::uint64_t{num_blocks} * block_size;
+  return std::uint64_t{num_blocks - std::min(num_blocks, lost_blocks)} * block_size;
 }
 
 std::uint32_t scheduler_limits::effective_context() const {
@@ -120,6 +120,13 @@ void scheduler_machine::on(const denied& m, time_us now, effects& out) {
 
 void scheduler_machine::on(const released& m, time_us now, effects& out) {
   if (m.blocks > 0) blocks_came_back();
+  advance(now, out);
+}
+
+// Newcomers are measured against what is left; whoever was admitted before and no longer fits is
+// found by the denial of a request that is alone.
+void scheduler_machine::on(const lost& m, time_us now, effects& out) {
+  limits_.lost_blocks += m.blocks;
   advance(now, out);
 }
 

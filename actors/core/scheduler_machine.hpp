@@ -30,6 +30,7 @@ struct scheduler_limits {
   std::uint32_t max_num_queued_reqs = 64;
   std::uint32_t block_size = 16;
   std::uint32_t num_blocks = 0;
+  std::uint32_t lost_blocks = 0;           ///< of those, in quarantine
   std::uint32_t model_context = 0;         ///< smallest of the model's and --max-model-len, in tokens
   std::vector<token_id> end_tokens;        ///< sorted
   std::uint32_t vocab = 0;                 ///< 0: not checked
@@ -38,7 +39,7 @@ struct scheduler_limits {
   bool park = false;                       ///< preempted requests go to the host tier; else they are computed again
   std::uint32_t move_chunk_blocks = 32;    ///< blocks copied by one move
   std::uint64_t move_limit_us = 2'000'000; ///< a move that takes longer is given up
-  /// Smallest of model_context and the whole pool in tokens.
+  /// Smallest of model_context and the pool in tokens, without what is lost.
   std::uint32_t effective_context() const;
   std::uint64_t pool_tokens() const;
   bool operator==(const scheduler_limits&) const = default;
@@ -90,6 +91,7 @@ class scheduler_machine {
   void on(const granted&, time_us now, effects&);
   void on(const denied&, time_us now, effects&);
   void on(const released&, time_us now, effects&);
+  void on(const lost&, time_us now, effects&);
   void on(const moved&, time_us now, effects&);
   void on(const step_done&, time_us now, effects&);
   void on(const step_failed&, time_us now, effects&);

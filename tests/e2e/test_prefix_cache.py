@@ -46,6 +46,18 @@ def ask(server, prompt, max_tokens=16, **fields):
     return server.complete(prompt, max_tokens, logprobs=2, **fields)
 
 
+def test_C146_a_restart_with_another_block_size_starts_cold_and_answers_the_same(serve, cold):
+    """The cache lives in the process, which serves one model with one KV layout: nothing of it outlives either."""
+    prompt = ids(100, 9000)
+    expected = ask(cold, prompt)
+    for block_size in (16, 32):
+        server = serve("--block-size", block_size)
+        first = ask(server, prompt)
+        assert cached(first) == 0 and answer(first) == answer(expected)
+        assert cached(ask(server, prompt)) == (len(prompt) - 1) // block_size * block_size
+        server.stop()
+
+
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 32, 33, 300])
 def test_C148_a_full_hit_answers_as_the_cold_run_did_bit_by_bit(server, cold, size):
     prompt = ids(size, 2000 + 50 * size)

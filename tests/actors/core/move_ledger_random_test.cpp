@@ -5,27 +5,12 @@
 #include <random>
 
 #include "actors/core/move_ledger.hpp"
+#include "tests/actors/core/move_bench.hpp"
 
 using namespace troupe::core;
+using namespace troupe::core::testing;
 
 namespace {
-
-lease_id lease(std::uint64_t request, std::uint32_t epoch = 1) {
-  return {request_id{request}, epoch};
-}
-
-move_out out(std::uint64_t move, lease_id of, std::uint32_t first, std::uint32_t count,
-             std::uint32_t total) {
-  return {move_id{move}, of, first, total, std::vector<block_id>(count, 7)};
-}
-move_in in(std::uint64_t move, lease_id parked, std::uint32_t first, std::uint32_t count) {
-  return {move_id{move}, parked, first, std::vector<block_id>(count, 7)};
-}
-std::vector<std::uint64_t> sums(std::uint64_t first, std::uint32_t count) {
-  std::vector<std::uint64_t> all(count);
-  std::iota(all.begin(), all.end(), first);
-  return all;
-}
 
 /// The same rules with one entry per slot and one per lease, too plain to be wrong. Which slots a
 /// lease has reserved shows only when a chunk names them, so until then they are a number here.

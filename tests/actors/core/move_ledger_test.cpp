@@ -2,30 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
+
+#include "tests/actors/core/move_bench.hpp"
 
 using namespace troupe::core;
-
-namespace {
-
-lease_id lease(std::uint64_t request, std::uint32_t epoch = 1) {
-  return {request_id{request}, epoch};
-}
-
-move_out out(std::uint64_t move, lease_id of, std::uint32_t first, std::uint32_t count,
-             std::uint32_t total) {
-  return {move_id{move}, of, first, total, std::vector<block_id>(count, 7)};
-}
-move_in in(std::uint64_t move, lease_id parked, std::uint32_t first, std::uint32_t count) {
-  return {move_id{move}, parked, first, std::vector<block_id>(count, 7)};
-}
-std::vector<std::uint64_t> sums(std::uint64_t first, std::uint32_t count) {
-  std::vector<std::uint64_t> all(count);
-  std::iota(all.begin(), all.end(), first);
-  return all;
-}
-
-}  // namespace
+using namespace troupe::core::testing;
 
 TEST_CASE(
     "move_ledger: a copy goes out in chunks and comes back in others, with its checksums in order",

@@ -109,6 +109,23 @@ TEST_CASE("scheduler: C151 the blocks of a chunk under way are nobody else's unt
   p.w.require_whole();
 }
 
+TEST_CASE("scheduler: C152 a copy begins only when no step writes its blocks, and holds what was computed",
+          "[core]") {
+  parking p;  // the world fails when a step in flight names the request
+  CHECK_FALSE(p.w.planned(2));
+  const auto computed = 14 + p.w.client(2).tokens.size() - 1;
+  REQUIRE(p.w.move_one());
+  p.w.settle();
+  REQUIRE(p.w.state(2) == request_state::parked);
+  std::vector<troupe::token_id> copied;
+  for (const auto& block : p.w.host.begin()->second)
+    copied.insert(copied.end(), block.begin(), block.end());
+  auto history = prompt_of(14, 2);
+  history.insert(history.end(), p.w.client(2).tokens.begin(), p.w.client(2).tokens.end());
+  REQUIRE(copied.size() >= computed);
+  CHECK(std::equal(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(computed), history.begin()));
+}
+
 TEST_CASE("scheduler: C154 a completion that is late or comes twice frees its blocks once", "[core]") {
   parking p;
   p.w.cancel(2);

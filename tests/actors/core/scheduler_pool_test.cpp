@@ -61,6 +61,18 @@ TEST_CASE("scheduler: C086 prompts around the pool's size run or are refused, no
   }
 }
 
+TEST_CASE("scheduler: blocks in quarantine are no room for newcomers", "[core]") {
+  scheduler_world w(pool_of(64));
+  w.send(lost{4});
+  w.send(make_submit(1, 960, 10));
+  CHECK(w.client(1).refusal.why == refusal::kv_capacity);
+  CHECK(w.client(1).refusal.message.find("room for 960") != std::string::npos);
+  w.send(make_submit(2, 950, 100));
+  w.run();
+  CHECK(w.client(2).tokens.size() == 10);  // clipped to the room left
+  w.require_whole();
+}
+
 TEST_CASE("scheduler: refusals name the field's value and limit", "[core]") {
   auto limits = pool_of(64);
   limits.model_context = 100;

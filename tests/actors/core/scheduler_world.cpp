@@ -87,8 +87,9 @@ void scheduler_world::perform() {
       to_allocator_.emplace_back(*b);
     } else if (const auto* o = std::get_if<move_out>(&e)) {
       must(o->blocks.size() <= limits_.move_chunk_blocks, "a chunk is bounded");
-      must(o->lease.request != request_id{} && !dying_.contains(o->lease.request),
-           "no move begins for the dying", o->lease.request);
+      must(!dying_.contains(o->lease.request), "no move begins for the dying", o->lease.request);
+      must(!planned(o->lease.request.value), "no move begins while a step writes the blocks of",
+           o->lease.request);
       to_mover_.emplace_back(*o);
     } else if (const auto* i = std::get_if<move_in>(&e)) {
       must(i->blocks.size() <= limits_.move_chunk_blocks, "a chunk is bounded");

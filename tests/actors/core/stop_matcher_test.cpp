@@ -111,14 +111,21 @@ TEST_CASE("stop_matcher: random texts, stops, chunks and boundaries agree with a
   CHECK(matches[2] > 200);
 }
 
+namespace {
+
+/// Fed byte by byte; "|" stands for the stop.
+std::string shown_with(const char* stop, stop_boundary boundary, const std::string& text) {
+  auto m = matcher({stop}, false, boundary);
+  std::string shown;
+  for (const char c : text) shown += m.push(std::string(1, c));
+  shown += m.flush();
+  return m.matched() ? shown + "|" : shown;
+}
+
+}  // namespace
+
 TEST_CASE("stop_matcher: a word stop counts only beside characters that are no letter, digit or _", "[core]") {
-  const auto text_of = [](const std::string& text) {
-    auto m = matcher({"stop"}, false, stop_boundary::word);
-    std::string shown;
-    for (const char c : text) shown += m.push(std::string(1, c));
-    shown += m.flush();
-    return m.matched() ? shown + "|" : shown;
-  };
+  const auto text_of = [](const std::string& text) { return shown_with("stop", stop_boundary::word, text); };
   CHECK(text_of("stop") == "|");
   CHECK(text_of("do stop now") == "do |");
   CHECK(text_of("(stop)") == "(|");
@@ -133,13 +140,7 @@ TEST_CASE("stop_matcher: a word stop counts only beside characters that are no l
 }
 
 TEST_CASE("stop_matcher: a line stop is a line of its own", "[core]") {
-  const auto text_of = [](const std::string& text) {
-    auto m = matcher({"END"}, false, stop_boundary::line);
-    std::string shown;
-    for (const char c : text) shown += m.push(std::string(1, c));
-    shown += m.flush();
-    return m.matched() ? shown + "|" : shown;
-  };
+  const auto text_of = [](const std::string& text) { return shown_with("END", stop_boundary::line, text); };
   CHECK(text_of("END") == "|");
   CHECK(text_of("a\nEND\nb") == "a\n|");
   CHECK(text_of("a\r\nEND\r\nb") == "a\r\n|");
