@@ -3,82 +3,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/fake_backend.hpp"
-#include "tests/support/recording.hpp"
-#include "tests/support/temporary_file.hpp"
-#include "tests/support/tiny_llama.hpp"
+#include "tests/actors/runtime_world.hpp"
 
 using namespace troupe;
 using namespace std::chrono_literals;
+using test::ask;
 using test::recording_sink;
-
-namespace {
-
-/// One runtime over the tiny model's vocabulary. Tokens 36..125 are printable bytes.
-struct world {
-  explicit world(std::uint32_t blocks = 32, runtime_config settings = {}) {
-    settings.model = file.path();
-    config = settings;
-    model = gpu::load_model(file.path());
-    device = std::make_shared<test::fake_backend>(16, blocks, 36, 125);
-    engine = std::make_unique<runtime>(config, model, device, watcher, [this](const std::string& what) {
-      std::lock_guard lock(watcher.mutex);
-      fatal.push_back(what);
-      watcher.changed.notify_all();
-    });
-  }
-  ~world() { device->let_go(); }
-
-  struct running {
-    std::shared_ptr<recording_sink> sink = std::make_shared<recording_sink>();
-    std::shared_ptr<core::generation> handle;
-  };
-  running start(core::generation_request request, bool credit = true) {
-    running out;
-    device_gate lock(*this, credit);
-    out.handle = engine->submit(std::move(request), out.sink);
-    if (credit) out.sink->credit = out.handle;
-    return out;
-  }
-  /// Holds the first delta back until the sink knows its handle.
-  struct device_gate {
-    device_gate(world& owner, bool) : owner_(owner), was_held_(owner.held) { owner_.device->hold(); }
-    ~device_gate() {
-      if (!was_held_) owner_.device->let_go();
-    }
-    world& owner_;
-    bool was_held_;
-  };
-  void hold() { held = true, device->hold(); }
-  void let_go() { held = false, device->let_go(); }
-
-  std::string expected_text(std::vector<token_id> history, int tokens, std::uint64_t seed = 0) const {
-    std::string out;
-    for (int i = 0; i < tokens; ++i) {
-      history.push_back(device->next_token(history, seed));
-      out += model->vocabulary.bytes(history.back());
-    }
-    return out;
-  }
-
-  test::temporary_file file{test::tiny_llama_bytes()};
-  runtime_config config;
-  test::recording_observer watcher;
-  std::shared_ptr<const gpu::loaded_model> model;
-  std::shared_ptr<test::fake_backend> device;
-  std::vector<std::string> fatal;
-  bool held = false;
-  std::unique_ptr<runtime> engine;
-};
-
-core::generation_request ask(std::vector<token_id> prompt, std::uint32_t max_tokens) {
-  core::generation_request request;
-  request.prompt = std::move(prompt);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
-}  // namespace
+using test::world;
 
 TEST_CASE("runtime: a request streams its answer and the pool is whole afterwards", "[actor]") {
   world w;
@@ -189,10 +120,13 @@ TEST_CASE("runtime: a failed step ends the requests in it by name and the engine
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: the death of scheduler, allocator or executor ends every session by name and is reported once",
+TEST_CASE("runtime: the death of scheduler, allocator, executor or mover ends every session by name and is reported once",
           "[actor]") {
-  const auto role = GENERATE(runtime::role::scheduler, runtime::role::allocator, runtime::role::executor);
-  world w;
+  const auto role = GENERATE(runtime::role::scheduler, runtime::role::allocator, runtime::role::executor,
+                             runtime::role::mover);
+  runtime_config settings;
+  settings.kv_offloading_bytes = 4096;
+  world w(32, settings);
   w.device->step_time = 500us;
   auto one = w.start(ask({40}, 300));
   auto two = w.start(ask({41}, 300));
