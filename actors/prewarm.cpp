@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "actors/core/prefix_index.hpp"
+#include "config/request_limits.hpp"
 
 namespace troupe {
 namespace {
@@ -75,6 +76,9 @@ core::generation_request request_of(const json& line) {
   else
     out.prompt = messages_of(line["messages"]);
   if (line.contains("cache_salt")) out.cache_salt = text_of(line, "cache_salt", "cache_salt");
+  if (out.cache_salt && out.cache_salt->size() > cache_salt_bytes_max)
+    throw line_error("cache_salt has " + std::to_string(out.cache_salt->size()) + " bytes, allowed are " +
+                     std::to_string(cache_salt_bytes_max));
   out.add_generation_prompt = false;  // what comes behind a prefix differs
   out.max_tokens = 0;
   out.sampling.temperature = 0;
@@ -144,7 +148,12 @@ std::uint64_t measure(const core::generation_engine& engine, const prewarm_file&
 bool read_file(const std::string& path, std::string& text, std::vector<std::string>& problems) {
   std::ifstream in(path, std::ios::binary);
   std::array<char, 65536> part;
-  while (in.read(part.data(), part.size()), in.gcount() > 0) text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+  while (in.read(part.data(), part.size()), in.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() <= prewarm_bytes_max) continue;
+    problems.push_back("is larger than " + std::to_string(prewarm_bytes_max) + " bytes");
+    return false;
+  }
   if (in.is_open() && !in.bad()) return true;
   problems.push_back("can't be read: " + std::string(std::strerror(errno)));
   return false;

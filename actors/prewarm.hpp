@@ -12,6 +12,9 @@
 
 namespace troupe {
 
+/// A file beyond this is refused before it is read further.
+inline constexpr std::size_t prewarm_bytes_max = 64u << 20;
+
 /// One prompt of the file.
 struct prewarm_prompt {
   std::size_t line = 0;

@@ -13,6 +13,9 @@ namespace troupe {
 
 std::vector<std::string> runtime_config::contradictions() const {
   std::vector<std::string> out;
+  if (host.empty()) out.push_back("--host: an empty address would be every address; 0.0.0.0 says so");
+  for (const auto& name : served_model_names)
+    if (name.empty()) out.push_back("--served-model-name: an empty name is none");
   if (preemption == "park" && kv_offloading_bytes == 0)
     out.push_back("--preemption: park needs a host tier, --kv-offloading-size above 0");
   if (!prewarm.empty() && !enable_prefix_caching) out.push_back("--prewarm: needs --enable-prefix-caching");

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "config/nearest.hpp"
+#include "config/request_limits.hpp"
 #include "net/random_id.hpp"
 #include "net/wire_fields.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-constexpr std::size_t stops_max = 4, stop_bytes_max = 1024, biases_max = 1024, salt_bytes_max = 256;
+constexpr std::size_t stops_max = 4, stop_bytes_max = 1024, biases_max = 1024;
 
 /// What a client typed, short enough for a message.
 std::string shown(std::string_view word) { return std::string{word.substr(0, 64)}; }
@@ -187,9 +188,9 @@ sampling_params read_sampling(const wire_fields& in) {
 
 std::optional<std::string> read_salt(const wire_fields& in) {
   auto salt = in.text("cache_salt");
-  if (salt && salt->size() > salt_bytes_max)
+  if (salt && salt->size() > cache_salt_bytes_max)
     throw invalid_value("cache_salt",
-                        fmt::format("'cache_salt' has {} bytes, allowed are {}.", salt->size(), salt_bytes_max));
+                        fmt::format("'cache_salt' has {} bytes, allowed are {}.", salt->size(), cache_salt_bytes_max));
   return salt;
 }
 

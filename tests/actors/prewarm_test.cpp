@@ -155,6 +155,12 @@ TEST_CASE("prewarm: a file that can't be read is a problem, an empty one is not"
     REQUIRE(report.problems.size() == 1);
     CHECK_THAT(report.problems[0], Catch::StartsWith("can't be read: "));
   }
+  const auto large = prewarm(engine, "/dev/zero", 4, 100, never);
+  REQUIRE(large.problems.size() == 1);
+  CHECK(large.problems[0] == "is larger than 67108864 bytes");
+  const auto salted = parse_prewarm("{\"prompt\":\"a\",\"cache_salt\":\"" + std::string(257, 's') + "\"}\n");
+  REQUIRE(salted.problems.size() == 1);
+  CHECK(salted.problems[0] == "line 1: cache_salt has 257 bytes, allowed are 256");
   const auto report = warm(engine, "# nothing yet\n");
   CHECK(report.problems.empty());
   CHECK(report.prompts == 0);

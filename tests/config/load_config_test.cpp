@@ -58,6 +58,15 @@ TEST_CASE("load_config: all problems of all sources are told at once, each with 
             "--preemption: park needs a host tier, --kv-offloading-size above 0", "--plant-leak: 2 needs --debug-endpoints"});
 }
 
+TEST_CASE("load_config: an empty address or name is refused, wherever it comes from", "[config]") {
+  const auto loaded = load_config({"", {"TROUPE_HOST="}, {}});
+  CHECK(loaded.problems ==
+        std::vector<std::string>{"--host: an empty address would be every address; 0.0.0.0 says so"});
+  runtime_config unnamed;
+  unnamed.served_model_names = {"a", ""};
+  CHECK(unnamed.contradictions() == std::vector<std::string>{"--served-model-name: an empty name is none"});
+}
+
 TEST_CASE("load_config: a wrong value is a problem also where another source overrides it", "[config]") {
   const auto loaded = load_config({"", {"TROUPE_PORT=x"}, {option("port", "80")}});
   CHECK(loaded.problems.size() == 1);
