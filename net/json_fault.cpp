@@ -1,5 +1,9 @@
 // Finds the byte at which a text stops being JSON. Runs only on texts that simdjson has refused, to name the place.
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <string>
+#include <system_error>
 
 #include "net/json_reader.hpp"
 
@@ -94,16 +98,30 @@ class fault_finder {
   }
 
   bool number() {
+    const std::size_t start = at_;
     take('-');
     const std::size_t first = at_;
     if (!digits()) return fail("expected a value");
     if (text_[first] == '0' && at_ - first > 1) return fail("a number starts with 0");
+    const std::size_t whole = at_;
     if (take('.') && !digits()) return fail("expected a digit");
     if (take('e') || take('E')) {
       if (!take('+')) take('-');
       if (!digits()) return fail("expected a digit");
     }
-    return true;
+    if (fits(text_.substr(start, at_ - start), at_ == whole)) return true;
+    at_ = start;
+    return fail("a number is too large");
+  }
+
+  /// Into 64 bits: a whole number as signed or unsigned, another as a finite one.
+  static bool fits(std::string_view number, bool whole) {
+    if (!whole) return std::isfinite(std::strtod(std::string{number}.c_str(), nullptr));
+    std::int64_t small = 0;
+    std::uint64_t large = 0;
+    const char* end = number.data() + number.size();
+    return std::from_chars(number.data(), end, small).ec == std::errc{} ||
+           (number[0] != '-' && std::from_chars(number.data(), end, large).ec == std::errc{});
   }
 
   /// The four hex digits behind `\u`; -1 when they are none.

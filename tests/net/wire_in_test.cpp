@@ -292,6 +292,9 @@ TEST_CASE("wire_in: bodies that are not strict JSON name the byte or the field",
   CHECK(body_error(R"({"a":"\ud800"})").message.find("lone surrogate") != std::string::npos);
   CHECK(body_error(R"({"a":"\udc00"})").message.find("lone surrogate") != std::string::npos);
   CHECK(body_error("{\"a\":\"\xff\"}").status == 400);
+  for (const char* huge : {"18446744073709551616", "-9223372036854775809", "1e999", "-12e400"})
+    CHECK(body_error(std::string(R"({"seed":)") + huge + "}").message.find("byte 8: a number is too large") !=
+          std::string::npos);
   CHECK(body_error("[]").message.find("must be a JSON object, not an array") != std::string::npos);
   CHECK(body_error(R"({"messages":[{"role":"user","content":"a","role":"user"}]})").param == "messages[0].role");
   CHECK(body_error(R"({"stream":true,"stream":true})").param == "stream");
