@@ -14,7 +14,6 @@ from troupe_process import TroupeProcess, words
 
 BLOCKS, REQUESTS = 280, 64
 PREEMPTIONS = "troupe_num_preemptions_total"
-
 PARKS = "troupe_num_parks_total"
 
 # How often the pool must have run over. With 16 places fewer requests grow at once, so fewer are put back.
