@@ -269,9 +269,6 @@ std::uint32_t scheduler_machine::waiting() const {
 bool scheduler_machine::idle() const {
   return requests_.empty() && !in_flight_ && moves_.empty();
 }
-std::uint32_t scheduler_machine::moves_in_flight() const {
-  return static_cast<std::uint32_t>(moves_.size());
-}
 bool scheduler_machine::step_in_flight() const {
   return in_flight_.has_value();
 }

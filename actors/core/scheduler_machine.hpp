@@ -104,7 +104,6 @@ class scheduler_machine {
   std::uint32_t waiting() const;              ///< queued, parked or awaiting recompute
   bool idle() const;                          ///< no request, nothing in flight
   bool step_in_flight() const;
-  std::uint32_t moves_in_flight() const;      ///< abandoned ones included
   std::uint64_t ignored_events() const;       ///< late, duplicate and unknown events: normal, counted
   kv_scheduler_part look(time_us now) const;  ///< for the audit (kv_audit.hpp)
   std::string check() const;                  ///< empty when sound, else the broken invariant

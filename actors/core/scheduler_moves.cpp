@@ -7,6 +7,17 @@
 
 namespace troupe::core {
 
+namespace {
+
+/// The chunk under way is over; whether another one follows.
+template <class Moving>
+bool goes_on(Moving& s, move_outcome outcome) {
+  s.way.done += s.way.chunk;
+  return outcome == move_outcome::ok && s.way.done < s.copy.blocks;
+}
+
+}  // namespace
+
 // A mover that is late with one chunk gets no others; less than a block is computed again sooner.
 bool scheduler_machine::worth_parking(const request& r) const {
   const bool stuck = std::any_of(moves_.begin(), moves_.end(),
@@ -67,12 +78,8 @@ void scheduler_machine::on(const moved& m, time_us now, effects& out) {
 
 void scheduler_machine::moved_out(request& r, move_outcome outcome, time_us now, effects& out) {
   auto& s = std::get<life::moving_out>(r.state);
-  s.way.done += s.way.chunk;
+  if (goes_on(s, outcome)) return next_chunk_out(r, now, out);
   const bool ok = outcome == move_outcome::ok;
-  if (ok && s.way.done < s.copy.blocks) {
-    next_chunk_out(r, now, out);
-    return;
-  }
   const auto copy = s.copy;
   give_back(copy.lease, end_reason::cancelled, true, false, out);
   if (!ok) out.emplace_back(drop_parked{copy.lease});
@@ -81,12 +88,8 @@ void scheduler_machine::moved_out(request& r, move_outcome outcome, time_us now,
 
 void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, effects& out) {
   auto& s = std::get<life::moving_in>(r.state);
-  s.way.done += s.way.chunk;
+  if (goes_on(s, outcome)) return next_chunk_in(r, now, out);
   const bool ok = outcome == move_outcome::ok;
-  if (ok && s.way.done < s.copy.blocks) {
-    next_chunk_in(r, now, out);
-    return;
-  }
   out.emplace_back(drop_parked{s.copy.lease});
   auto held = std::move(s.kept);
   held.computed = ok ? s.copy.computed : 0;  // it has its blocks: computed again in place
