@@ -145,6 +145,7 @@ def test_a_context_beyond_the_models_is_a_warning_and_the_limit_in_force_is_show
     server = serve("--ctx-size", 16384)
     start = json.loads(server.events[0])
     assert start["trained_context"] == start["effective_context"] == 8192
+    server.wait_for_line(server.errors, "context_beyond_the_model")
     warnings = [json.loads(line) for line in server.errors if "context_beyond_the_model" in line]
     assert len(warnings) == 1 and "16384" in warnings[0]["why"] and "8192 are in force" in warnings[0]["why"]
     assert "8192" in json.dumps(server.call("/v1/models")[1])

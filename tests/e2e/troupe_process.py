@@ -10,6 +10,7 @@ import pathlib
 import signal
 import subprocess
 import threading
+import time
 
 from wire_client import Http, Scraper, WebSocket
 
@@ -64,6 +65,16 @@ class TroupeProcess:
                     self.ready_event.set()
         if pipe is self.process.stdout:
             self.ready_event.set()
+
+    def wait_for_line(self, lines, part, timeout_s=10.0):
+        """The first of `lines` (events or errors) with this in it: the two pipes are read by threads of their own."""
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            for line in list(lines):
+                if part in line:
+                    return line
+            time.sleep(0.01)
+        raise AssertionError(f"not within {timeout_s} s: a line with {part!r}")
 
     # Requests
 
