@@ -124,6 +124,7 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
   limits.deadlines = {to_ms(config.queue_timeout_s), to_ms(config.first_token_timeout_s),
                       to_ms(config.request_timeout_s)};
   limits.prefix_caching = config.enable_prefix_caching;
+  limits.stall_limit_us = to_ms(config.reader_stall_timeout_s) * 1000;
   limits.park = config.kv_offloading_bytes > 0 && config.preemption != "recompute";
   limits.move_chunk_blocks = config.kv_transfer_chunk_blocks;
   limits.move_limit_us = to_ms(config.kv_transfer_timeout_s) * 1000;

@@ -55,7 +55,7 @@ struct scheduler {
             perform(x);
           },
           effect);
-    const bool busy = !machine.idle();
+    const bool busy = !machine.at_rest();  // nobody expects progress from a request that waits for its reader
     if (busy && !gauges->busy) gauges->progress_at = at;
     gauges->busy = busy;
     if (gauges->running != machine.running() || gauges->waiting != machine.waiting()) {
@@ -63,7 +63,7 @@ struct scheduler {
       gauges->waiting = machine.waiting();
       watcher->on_load(machine.running(), machine.waiting());
     }
-    if (busy && !ticking) {
+    if (!machine.idle() && !ticking) {
       ticking = true;
       self->delayed_send(self, tick_interval, core::tick{});
     }
@@ -73,6 +73,8 @@ struct scheduler {
   template <class Any>
   void remember(const Any&, core::time_us) {}
   void remember(const core::cancel& x, core::time_us at) { history.note(x.request, "cancel", at); }
+  void remember(const core::reader_stalled& x, core::time_us at) { history.note(x.request, "reader_stalled", at); }
+  void remember(const core::reader_resumed& x, core::time_us at) { history.note(x.request, "reader_resumed", at); }
   void remember(const core::granted& x, core::time_us at) { history.note(x.lease, "granted", at); }
   void remember(const core::denied& x, core::time_us at) { history.note(x.lease, "denied", at); }
   void remember(const core::released& x, core::time_us at) { history.note(x.lease, "released", at); }
@@ -246,6 +248,8 @@ protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_act
         state->open(request, session);
       },
       [=](const core::cancel& event) { state->close(event); },
+      [=](const core::reader_stalled& event) { state->apply(event); },
+      [=](const core::reader_resumed& event) { state->apply(event); },
       [=](const core::granted& event) { state->apply(event); },
       [=](const core::denied& event) { state->apply(event); },
       [=](const core::released& event) { state->on_released(event); },

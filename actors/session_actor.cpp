@@ -152,6 +152,8 @@ struct session {
   }
 
   void perform(core::session_effect::cancel_request& x) { self->send(context.scheduler, x.message); }
+  void perform(core::session_effect::stalled&) { self->send(context.scheduler, core::reader_stalled{id}); }
+  void perform(core::session_effect::resumed&) { self->send(context.scheduler, core::reader_resumed{id}); }
   void perform(core::session_effect::quit&) {
     context.watcher->on_end(record);
     self->quit();

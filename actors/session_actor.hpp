@@ -19,7 +19,7 @@ struct session_context {
   std::shared_ptr<const gpu::loaded_model> model;
   protocol::scheduler_actor scheduler;
   core::observer* watcher = nullptr;
-  std::uint64_t outbound_bytes_max = 1 << 20;
+  std::uint64_t outbound_bytes_max = 256 << 10;
   bool keep_prefix = false;            ///< for requests that name no on_disconnect
 };
 

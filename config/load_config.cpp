@@ -88,7 +88,8 @@ std::string variable(const std::vector<std::string>& environment, const std::str
 }  // namespace
 
 const std::vector<std::string>& tool_variables() {
-  static const std::vector<std::string> names{"TROUPE_BINARY", "TROUPE_E2E_SCALE", "TROUPE_FRESH_ROOT"};
+  static const std::vector<std::string> names{"TROUPE_BINARY", "TROUPE_BENCH", "TROUPE_CHAOS", "TROUPE_E2E_SCALE",
+                                              "TROUPE_FRESH_ROOT", "TROUPE_MUTANT", "TROUPE_PROOF"};
   return names;
 }
 

@@ -87,7 +87,9 @@ void add_net_limits(std::vector<option_spec>& t) {
   t.push_back({.name = "max-pipelined-bytes", .group = g, .field = &c::max_pipelined_bytes, .high = GiB,
                .meaning = "bytes kept that arrive behind a running request"});
   t.push_back({.name = "max-outbound-bytes", .group = g, .field = &c::max_outbound_bytes, .low = 4 * KiB,
-               .high = 4 * GiB, .meaning = "undelivered answer of one request"});
+               .high = 4 * GiB, .meaning = "undelivered answer of one request; beyond it the request pauses"});
+  t.push_back({.name = "send-buffer", .group = g, .field = &c::send_buffer_bytes, .high = GiB,
+               .meaning = "what the kernel takes of a client's unread bytes; 0 = the system's, which may grow to MiBs"});
   t.push_back({.name = "max-n", .group = g, .field = &c::max_n, .low = 1, .high = 4096,
                .meaning = "choices of one request"});
   t.push_back({.name = "max-ws-queue", .group = g, .field = &c::max_ws_queue, .high = 4096,
@@ -103,6 +105,10 @@ void add_net_times(std::vector<option_spec>& t) {
   add("body-timeout", &c::body_timeout_s, 0.1, long_time_s, "time for a request's body");
   add("keep-alive-timeout", &c::keep_alive_timeout_s, 0.1, long_time_s, "time an idle connection stays open");
   add("client-send-timeout", &c::client_send_timeout_s, 0.1, long_time_s, "time one write may make no progress");
+  add("reader-stall-timeout", &c::reader_stall_timeout_s, 0, long_time_s,
+      "time a request waits for a reader that is behind by max-outbound-bytes; 0 = for ever");
+  add("client-drain-timeout", &c::client_drain_timeout_s, 0.1, long_time_s,
+      "time until all of one write has left, however slowly it is read");
   add("sse-keep-alive-interval", &c::sse_keep_alive_interval_s, 0, long_time_s,
       "time between comments on an SSE stream without tokens; 0 = none");
   add("ws-ping-interval", &c::ws_ping_interval_s, 0.1, long_time_s, "time between WebSocket pings");

@@ -49,13 +49,16 @@ struct runtime_config {
   std::uint64_t max_body_bytes = 4ull << 20;
   std::uint64_t max_message_bytes = 4ull << 20;///< one WebSocket message
   std::uint64_t max_pipelined_bytes = 64ull << 10;
-  std::uint64_t max_outbound_bytes = 1ull << 20; ///< undelivered answer of one request
+  std::uint64_t max_outbound_bytes = 256ull << 10; ///< undelivered answer of one request; then it pauses
   std::uint32_t max_n = 16;                    ///< choices of one request (n, or prompts x n)
   std::uint32_t max_ws_queue = 16;             ///< responses waiting on one WebSocket
   double header_timeout_s = 10;                ///< a request's header and body must arrive within this and the next
   double body_timeout_s = 30;
   double keep_alive_timeout_s = 75;            ///< an idle connection between requests
+  std::uint64_t send_buffer_bytes = 256ull << 10; ///< of an accepted socket; 0: the system's, which may grow to MiBs
   double client_send_timeout_s = 30;           ///< one write that makes no progress
+  double client_drain_timeout_s = 120;         ///< until all of one write has left, however slowly it is read
+  double reader_stall_timeout_s = 30;          ///< a paused request waits so long for its reader; 0: for ever
   double sse_keep_alive_interval_s = 15;
   double ws_ping_interval_s = 20;
   double ws_max_age_s = 3600;

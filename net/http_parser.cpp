@@ -13,6 +13,7 @@ struct http_parser::impl {
   http::request_parser<http::string_body> parser;
   api_error error;
   std::uint64_t framing_bytes_max = 0;
+  std::size_t searched = 0;   ///< of the input, for the end of the head
   bool continue_answered = false;
 };
 
@@ -44,6 +45,7 @@ parse_state http_parser::feed(std::string& input) {
     boost::system::error_code ec;
     const std::size_t used = p.put(boost::asio::buffer(input), ec);
     input.erase(0, used);
+    if (used > 0) impl_->searched = 0;
     if (ec == http::error::need_more) break;
     if (ec) {
       impl_->error = error_of_parser(ec);
@@ -53,6 +55,7 @@ parse_state http_parser::feed(std::string& input) {
   }
   if (p.is_header_done() && !transfer_encoding_is_known()) return parse_state::failed;
   if (p.is_done()) return parse_state::done;
+  if (!p.is_header_done() && head_is_cut_short(input)) return parse_state::failed;
   // What stays behind is an unfinished line or block of trailers: chunk extensions have no limit of their own.
   if (input.size() > impl_->framing_bytes_max) {
     impl_->error = error_of_parser(http::error::header_limit);
@@ -67,6 +70,15 @@ bool http_parser::transfer_encoding_is_known() {
   if (coding.empty() || iequals({coding.data(), coding.size()}, "chunked")) return true;
   impl_->error = {.status = 400, .message = "Transfer-Encoding may only be 'chunked'."};
   return false;
+}
+
+// Beast waits for the rest of a version behind the head's end, where there is none.
+bool http_parser::head_is_cut_short(const std::string& input) {
+  const std::size_t from = impl_->searched < 3 ? 0 : impl_->searched - 3;
+  impl_->searched = input.size();
+  if (input.find("\r\n\r\n", from) == input.npos) return false;
+  impl_->error = error_of_parser(http::error::bad_version);
+  return true;
 }
 
 bool http_parser::wants_continue() const {

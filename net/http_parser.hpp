@@ -24,6 +24,7 @@ class http_parser {
 
  private:
   bool transfer_encoding_is_known();
+  bool head_is_cut_short(const std::string& input);
 
   struct impl;
   std::unique_ptr<impl> impl_;

@@ -20,7 +20,7 @@ using clock = std::chrono::steady_clock;
 constexpr std::uint64_t header_bytes_max = 32 * 1024;
 constexpr std::size_t linger_bytes_max = 64 * 1024 * 1024;   ///< read and dropped after an early error
 constexpr auto linger_time = std::chrono::seconds{2};
-constexpr std::size_t frames_factor = 4;                     ///< JSON is larger than its text
+constexpr std::size_t frames_factor = 16;                    ///< JSON of log-probabilities beside what they weigh
 
 clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
 
@@ -60,7 +60,7 @@ void http_session::read() {
 void http_session::on_read(const error_code& ec, std::size_t bytes) {
   if (phase_ == phase::closed) return;
   if (ec == asio::error::eof) return on_eof();
-  if (ec) return finish(core::end_reason::client_gone);
+  if (ec) return finish(why_failed(socket_, ec));
   if (phase_ == phase::lingering) {
     lingered_bytes_ += bytes;
     if (lingered_bytes_ > linger_bytes_max) return finish(core::end_reason::client_gone);
@@ -133,6 +133,7 @@ void http_session::handle(http_request request) {
   if (std::holds_alternative<upgrade>(routed.what)) return hand_over();
   if (auto* slow = std::get_if<slow_reply>(&routed.what)) return answer_aside(std::move(*slow));
   auto& api = std::get<api_request>(routed.what);
+  out_.limit(config_.max_outbound_bytes * frames_factor * api.choices.size());  // each has a delta under way
   reply_ = std::make_unique<generation_reply>(state_->routes, std::move(api), next_exchange_++, *this);
   reply_->start(weak_from_this());
 }
@@ -243,6 +244,7 @@ void http_session::send_stream_end() {
 
 void http_session::write() {
   if (phase_ == phase::closed || !out_.begin_write()) return;
+  drain_deadline_ = clock::now() + seconds(config_.client_drain_timeout_s);
   write_rest();
 }
 
@@ -258,9 +260,9 @@ void http_session::write_rest() {
 
 void http_session::on_write(const error_code& ec, std::size_t bytes) {
   if (phase_ == phase::closed) return;
-  if (ec) return finish(core::end_reason::client_gone);
+  if (ec) return finish(why_failed(socket_, ec));
   if (!out_.advance(bytes)) return write_rest();
-  write_deadline_ = time_point::max();
+  write_deadline_ = drain_deadline_ = time_point::max();
   if (comment_at_ != time_point::max()) comment_at_ = clock::now() + seconds(config_.sse_keep_alive_interval_s);
   for (const std::size_t choice : out_.credits())
     if (reply_) reply_->on_written(choice);
@@ -302,9 +304,10 @@ void http_session::finish(core::end_reason why) {
   const bool in_progress = phase_ == phase::replying;
   phase_ = phase::closed;
   gone_ = true;
+  const auto what = reply_ && reply_->is_stream() ? transport::sse : transport::http;
+  if (why == core::end_reason::slow_reader) state_->routes.counters.on_slow_reader(what);
   if (reply_) {
-    if (why != core::end_reason::shutdown)
-      state_->routes.counters.on_disconnect(reply_->is_stream() ? transport::sse : transport::http, reply_->phase());
+    if (why != core::end_reason::shutdown) state_->routes.counters.on_disconnect(what, reply_->phase());
     reply_->cancel(why, seen_at);
     reply_.reset();
   }
@@ -320,7 +323,7 @@ void http_session::close_socket() {
 }
 
 void http_session::arm_timer() {
-  const time_point next = std::min({read_deadline_, write_deadline_, comment_at_});
+  const time_point next = std::min({read_deadline_, write_deadline_, drain_deadline_, comment_at_});
   if (phase_ == phase::closed || next >= armed_for_) return;
   armed_for_ = next;
   timer_.expires_at(next);
@@ -334,7 +337,7 @@ void http_session::arm_timer() {
 void http_session::on_timer() {
   if (phase_ == phase::closed) return;
   const time_point now = clock::now();
-  if (now >= write_deadline_) return finish(core::end_reason::slow_reader);
+  if (now >= std::min(write_deadline_, drain_deadline_)) return finish(core::end_reason::slow_reader);
   if (now >= read_deadline_) {
     if (phase_ != phase::reading) return finish(core::end_reason::client_gone);
     read_deadline_ = time_point::max();

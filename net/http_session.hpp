@@ -67,8 +67,8 @@ class http_session final : public connection, public reply_port, public std::ena
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;
   time_point armed_for_ = time_point::max();
-  time_point read_deadline_ = time_point::max(), write_deadline_ = time_point::max(),
-             comment_at_ = time_point::max();
+  time_point read_deadline_ = time_point::max(), comment_at_ = time_point::max();
+  time_point write_deadline_ = time_point::max(), drain_deadline_ = time_point::max();   // no progress; in all
 
   phase phase_ = phase::idle;
   std::atomic<bool> gone_ = false;   // closed, as the thread aside may see it

@@ -41,7 +41,7 @@ constexpr std::array<const char*, core::end_reason_count> finished_labels{
     "timeout", "timeout", "error", "error",      "error",      "error",  "error", "shutdown",  "refused"};
 constexpr std::array<const char*, core::move_outcome_count> move_labels{"ok", "host_full", "failed", "corrupt",
                                                                          "late"};
-constexpr std::array transport_labels{"http", "sse", "ws"};
+constexpr std::array<const char*, 3> transport_labels{"http", "sse", "ws"};
 constexpr std::array phase_labels{"queued", "prefill", "decode", "done", "parked"};
 
 double resident_bytes() {
@@ -134,6 +134,9 @@ struct metrics::impl {
   prometheus::Gauge& resident =
       gauge("troupe_process_resident_memory_bytes", "Resident memory of the process");
   std::array<std::array<prometheus::Counter*, core::life_phase_count>, 3> disconnects{};
+  std::array<prometheus::Counter*, 3> slow_readers =
+      by_reason("troupe_slow_readers_total", "Connections ended because the client did not read", "transport",
+                transport_labels);
   prometheus::Gauge& ws_active = gauge("troupe_websocket_connections_active", "Open WebSockets");
   prometheus::Counter& ws_total = counter("troupe_websocket_connections_total", "WebSockets ever opened");
   prometheus::Family<prometheus::Counter>& http_requests = BuildCounter()
@@ -242,6 +245,8 @@ void metrics::on_violation(const std::string&) { impl_->violations.Increment(); 
 void metrics::on_disconnect(transport t, core::life_phase p) {
   impl_->disconnects[static_cast<std::size_t>(t)][static_cast<std::size_t>(p)]->Increment();
 }
+
+void metrics::on_slow_reader(transport t) { impl_->slow_readers[static_cast<std::size_t>(t)]->Increment(); }
 
 void metrics::on_websocket_open() {
   impl_->ws_active.Increment();

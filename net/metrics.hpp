@@ -37,6 +37,8 @@ class metrics : public core::observer {
 
   // From the connections.
   void on_disconnect(transport, core::life_phase);
+  /// A connection was ended because its client does not read.
+  void on_slow_reader(transport);
   void on_websocket_open();
   void on_websocket_closed();
   /// `route` is one of the server's fixed route names, "other" for unknown paths.

@@ -17,6 +17,8 @@ class outbound {
   /// answers backpressure.
   explicit outbound(std::size_t bytes_max) : bytes_max_{bytes_max} {}
 
+  void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
+
   static constexpr std::size_t no_credit = static_cast<std::size_t>(-1);
   push_result push(std::string frame, std::size_t credit = no_credit);
   /// Heads and replies in one piece, which are bounded elsewhere.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "net/tcp_window.hpp"
+
 namespace troupe::net {
 namespace {
 
@@ -41,6 +43,9 @@ std::vector<std::shared_ptr<connection>> server_state::all() const {
 void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
   const int fd = socket.native_handle();
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // The kernel doubles the value for its own bookkeeping, and no longer lets the buffer grow.
+  if (config.send_buffer_bytes > 0)
+    set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(config.send_buffer_bytes / 2));
   if (config.tcp_keepalive_s > 0) {
     const int seconds = std::max(1, static_cast<int>(config.tcp_keepalive_s));
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -50,6 +55,11 @@ void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
   }
   if (config.tcp_user_timeout_s > 0)
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(config.tcp_user_timeout_s * 1000));
+}
+
+core::end_reason why_failed(boost::asio::ip::tcp::socket& socket, const boost::system::error_code& ec) {
+  const bool shut = ec == boost::asio::error::timed_out && window_is_shut(socket.native_handle());
+  return shut ? core::end_reason::slow_reader : core::end_reason::client_gone;
 }
 
 }  // namespace troupe::net

@@ -41,8 +41,12 @@ struct server_state {
   std::unordered_map<const connection*, std::weak_ptr<connection>> connections_;
 };
 
-/// Options of an accepted socket: no delay, keepalive, how long silence may last. Errors are ignored: the peer may
-/// have left already.
+/// Options of an accepted socket: no delay, keepalive, how long silence may last, how much it may buffer. Errors are
+/// ignored: the peer may have left already.
 void tune(boost::asio::ip::tcp::socket&, const runtime_config&);
+
+/// What ended a connection that failed with this error: the kernel gives up on a peer that keeps its window shut just
+/// as on one that is silent.
+core::end_reason why_failed(boost::asio::ip::tcp::socket&, const boost::system::error_code&);
 
 }  // namespace troupe::net

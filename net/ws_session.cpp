@@ -28,7 +28,8 @@ using error_code = boost::system::error_code;
 using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
-constexpr std::size_t frames_factor = 4;   ///< JSON is larger than its text
+constexpr std::size_t frames_factor = 16;  ///< JSON is larger than its text
+constexpr auto look_interval = std::chrono::milliseconds{250};
 
 clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
 
@@ -49,7 +50,11 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   void abort() override;
 
  private:
-  struct frame { std::string text; std::uint64_t credit = 0; };   ///< credit: serial of its exchange, 0 = none
+  struct frame {
+    std::string text;
+    std::uint64_t credit = 0;              ///< serial of its exchange, 0 = none
+    time_point queued_at{};
+  };
 
   void on_accept(const error_code&);
   void read();
@@ -66,6 +71,7 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   void on_write(const error_code&);
   void close(websocket::close_code, const char* why);
   void close_when_quiet();
+  void leave(core::end_reason, core::time_us seen_at);   ///< nothing more is computed or said
   void finish(core::end_reason);
   void count_busy();   ///< a response runs, or its frames have not left
   void arm_timer();
@@ -77,10 +83,12 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   asio::steady_timer timer_;
   time_point armed_for_ = time_point::max();
   time_point age_deadline_ = time_point::max(), write_deadline_ = time_point::max();
+  time_point look_at_ = time_point::max();   ///< while a response runs: is the stream still open?
   beast::flat_buffer in_;
   std::deque<frame> out_;                  ///< the front is the write in flight
   std::size_t out_bytes_ = 0;
   bool writing_ = false, closing_ = false, leaving_ = false, finished_ = false;
+  core::end_reason closed_for_ = core::end_reason::client_gone;
 
   std::deque<api_request> queue_;
   std::unique_ptr<exchange> exchange_;     ///< the active response
@@ -113,6 +121,10 @@ void ws_session::start(const http_request& request, const std::string& request_i
 void ws_session::on_accept(const error_code& ec) {
   if (ec) return finish(core::end_reason::client_gone);
   ws_.text(true);
+  // The read that sees a close ends only when the peer has closed its side of TCP, too.
+  ws_.control_callback([this](websocket::frame_type kind, beast::string_view) {
+    if (kind == websocket::frame_type::close) leave(core::end_reason::client_gone, state_->routes.engine.now());
+  });
   age_deadline_ = clock::now() + seconds(config_.ws_max_age_s);
   arm_timer();
   read();
@@ -124,7 +136,7 @@ void ws_session::read() {
 
 void ws_session::on_read(const error_code& ec) {
   if (finished_) return;
-  if (ec) return finish(core::end_reason::client_gone);
+  if (ec) return finish(why_failed(ws_.next_layer(), ec));
   if (ws_.got_binary()) {
     close(websocket::close_code::unknown_data, "text frames only");
   } else if (!closing_) {
@@ -175,6 +187,8 @@ void ws_session::run(api_request request) {
   events_.emplace(request, std::move(meta));
   begun_ = false;
   count_busy();
+  look_at_ = clock::now() + look_interval;
+  arm_timer();
   exchange_->start(std::move(request.choices), weak_from_this());
 }
 
@@ -225,7 +239,7 @@ void ws_session::send(std::string text, std::uint64_t credit) {
   if (!out_.empty() && out_bytes_ + text.size() > config_.max_outbound_bytes * frames_factor)
     return close(websocket::close_code::policy_error, "the answers are not read");
   out_bytes_ += text.size();
-  out_.push_back({std::move(text), credit});
+  out_.push_back({std::move(text), credit, clock::now()});
   count_busy();
   write();
 }
@@ -233,7 +247,9 @@ void ws_session::send(std::string text, std::uint64_t credit) {
 void ws_session::write() {
   if (writing_ || closing_ || out_.empty()) return;
   writing_ = true;
-  write_deadline_ = clock::now() + seconds(config_.client_send_timeout_s);
+  // Frames are small beside a write of plain HTTP, so the first limit is for a whole one.
+  write_deadline_ = std::min(clock::now() + seconds(config_.client_send_timeout_s),
+                             out_.front().queued_at + seconds(config_.client_drain_timeout_s));
   arm_timer();
   ws_.async_write(asio::buffer(out_.front().text),
                   [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_write(ec); });
@@ -243,7 +259,7 @@ void ws_session::on_write(const error_code& ec) {
   writing_ = false;
   write_deadline_ = time_point::max();
   if (finished_) return;
-  if (ec) return finish(core::end_reason::client_gone);
+  if (ec) return finish(why_failed(ws_.next_layer(), ec));
   const std::uint64_t credit = out_.front().credit;
   out_bytes_ -= out_.front().text.size();
   out_.pop_front();
@@ -261,12 +277,9 @@ void ws_session::close(websocket::close_code code, const char* why) {
   if (closing_ || finished_) return;
   closing_ = true;
   queue_.clear();
-  const auto reason = code == websocket::close_code::policy_error ? core::end_reason::slow_reader
-                                                                  : core::end_reason::client_gone;
-  if (exchange_) exchange_->cancel_rest(reason, state_->routes.engine.now());
-  ws_.async_close({code, why}, [self = shared_from_this()](const error_code&) {
-    self->finish(core::end_reason::client_gone);
-  });
+  if (code == websocket::close_code::policy_error) closed_for_ = core::end_reason::slow_reader;
+  if (exchange_) exchange_->cancel_rest(closed_for_, state_->routes.engine.now());
+  ws_.async_close({code, why}, [self = shared_from_this()](const error_code&) { self->finish(self->closed_for_); });
 }
 
 void ws_session::drain() {
@@ -280,10 +293,10 @@ void ws_session::abort() {
   asio::post(ws_.get_executor(), [self = shared_from_this()] { self->finish(core::end_reason::shutdown); });
 }
 
-void ws_session::finish(core::end_reason why) {
-  if (finished_) return;
-  const core::time_us seen_at = state_->routes.engine.now();
-  finished_ = true;
+void ws_session::leave(core::end_reason why, core::time_us seen_at) {
+  closing_ = true;
+  queue_.clear();
+  while (out_.size() > (writing_ ? 1u : 0u)) out_.pop_back();
   if (exchange_) {
     if (why != core::end_reason::shutdown)
       state_->routes.counters.on_disconnect(transport::ws, exchange_->phase());
@@ -291,7 +304,15 @@ void ws_session::finish(core::end_reason why) {
     exchange_.reset();
   }
   count_busy();
-  queue_.clear();
+}
+
+void ws_session::finish(core::end_reason why) {
+  if (finished_) return;
+  const core::time_us seen_at = state_->routes.engine.now();
+  if (why == core::end_reason::slow_reader) state_->routes.counters.on_slow_reader(transport::ws);
+  leave(why, seen_at);
+  finished_ = true;
+  count_busy();
   timer_.cancel();
   error_code ignored;
   ws_.next_layer().close(ignored);
@@ -308,7 +329,7 @@ void ws_session::count_busy() {
 }
 
 void ws_session::arm_timer() {
-  const time_point next = std::min(age_deadline_, write_deadline_);
+  const time_point next = std::min({age_deadline_, write_deadline_, look_at_});
   if (finished_ || next >= armed_for_) return;
   armed_for_ = next;
   timer_.expires_at(next);
@@ -323,6 +344,11 @@ void ws_session::on_timer() {
   if (finished_) return;
   const time_point now = clock::now();
   if (now >= write_deadline_) return finish(core::end_reason::slow_reader);
+  if (now >= look_at_) {
+    // Behind a broken frame the stream says its close and waits for the peer's, and tells us when that is over.
+    if (exchange_ && !ws_.is_open()) leave(core::end_reason::client_gone, state_->routes.engine.now());
+    look_at_ = exchange_ ? now + look_interval : time_point::max();
+  }
   if (now >= age_deadline_) {
     age_deadline_ = time_point::max();
     leaving_ = true;

@@ -243,17 +243,19 @@ std::string block_ledger::check() const {
   return {};
 }
 
-std::uint64_t block_ledger::hash() const {
-  state_hash h;
-  h.add(options_.total_blocks).add(options_.block_size).add(options_.prefix_caching).add(free_).add(quarantined_);
+// Free blocks are alike: which of them comes next is a matter of names.
+void block_ledger::add_to(state_hash& h) const {
+  h.add(options_.total_blocks).add(options_.block_size).add(options_.prefix_caching);
+  index_.add_to(h);
+  h.add(leases_.size());
   for (const auto& [lease, held] : leases_) {
-    h.add(lease).add(held.blocks).add(held.scope.has_value()).add(held.found).add(held.published).add(held.tail);
+    h.add(lease).add_blocks(held.blocks).add(held.found).add(held.published).add_place(held.tail);
+    h.add(held.scope.has_value());
     if (held.scope && held.scope->salt) h.add(std::string_view(*held.scope->salt));
   }
-  for (const auto& [since, b] : idle_) h.add(since).add(b);
-  index_.add_to(h);
-  h.add(leased_).add(uses_).add(allocated_total_).add(released_total_).add(quarantined_total_);
-  return h.add(empty_releases_).add(evicted_total_).value();
+  h.add(idle_.size());
+  for (const auto& [since, b] : idle_) h.add_block(b);
+  h.add(free_.size()).add_blocks(quarantined_);
 }
 
 }  // namespace troupe::core

@@ -84,7 +84,8 @@ class block_ledger {
   /// Empty when sound; else the broken invariant in words. Visits every block.
   std::string check() const;
   bool operator==(const block_ledger&) const = default;
-  std::uint64_t hash() const;
+  /// All that decides its answers; see state_hash.
+  void add_to(state_hash&) const;
 
  private:
   struct holding {

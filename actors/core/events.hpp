@@ -39,6 +39,10 @@ struct cancel {
   time_us seen_at = 0;                       ///< when the cause was seen
 };
 
+/// The session's outbound limit is reached: nothing more for this request until its reader has caught up.
+struct reader_stalled { request_id request; };
+struct reader_resumed { request_id request; };
+
 // ---- scheduler -> session
 
 struct admitted { request_id request; std::uint32_t prompt_tokens = 0; };

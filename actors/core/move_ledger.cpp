@@ -229,14 +229,13 @@ std::string move_ledger::check() const {
   return {};
 }
 
-std::uint64_t move_ledger::hash() const {
-  state_hash h;
-  h.add(total_).add(free_);
+// Slots are alike: how many a copy has counts, not which.
+void move_ledger::add_to(state_hash& h) const {
+  h.add(total_).add(free_.size()).add(copies_.size());
   for (const auto& [lease, at] : copies_) {
-    h.add(lease).add(at.slots).add(at.checksums).add(at.move);
+    h.add(lease).add(at.slots.size()).add(at.checksums).add(at.move);
     h.add(at.out).add(at.first).add(at.count).add(at.dropped);
   }
-  return h.add(reserved_total_).add(freed_total_).add(unknown_drops_).add(stale_ends_).value();
 }
 
 }  // namespace troupe::core

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/core/events.hpp"
+#include "actors/core/state_hash.hpp"
 
 namespace troupe::core {
 
@@ -76,7 +77,8 @@ class move_ledger {
   /// Empty when sound; else the broken invariant in words.
   std::string check() const;
   bool operator==(const move_ledger&) const = default;
-  std::uint64_t hash() const;
+  /// All that decides its answers; see state_hash.
+  void add_to(state_hash&) const;
 
  private:
   struct copy {

@@ -94,12 +94,22 @@ std::string prefix_index::check() const {
   return roots.empty() ? "" : "a scope without blocks is forgotten";
 }
 
+// Scope by scope, a chain behind its beginning, so that the order in which they came is forgotten.
 void prefix_index::add_to(state_hash& h) const {
+  h.add(nodes_.size());
   for (const auto& [scope, root] : roots_) {
-    h.add(scope.salt.has_value()).add(std::string_view(scope.salt ? *scope.salt : std::string())).add(root);
+    h.add(scope.salt.has_value()).add(std::string_view(scope.salt ? *scope.salt : std::string()));
+    add_children(h, root);
   }
-  for (const auto& [id, x] : nodes_) h.add(id).add(x.from.parent).add(x.from.tokens).add(x.block);
-  h.add(last_);
+}
+
+void prefix_index::add_children(state_hash& h, node_id parent) const {
+  for (auto child = edges_.lower_bound(edge{parent, {}}); child != edges_.end() && child->first.parent == parent;
+       ++child) {
+    h.add_place(child->second).add(child->first.tokens).add_block(nodes_.at(child->second).block);
+    add_children(h, child->second);
+  }
+  h.add(-1);
 }
 
 }  // namespace troupe::core

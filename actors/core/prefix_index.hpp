@@ -56,6 +56,7 @@ class prefix_index {
 
   void forget(node_id);
   bool has_children(node_id) const;
+  void add_children(state_hash&, node_id parent) const;
 
   std::map<cache_scope, node_id> roots_;  // only those with children
   std::map<node_id, node> nodes_;

@@ -31,7 +31,7 @@ std::uint64_t span(time_us from, time_us to) {
 }
 
 void add_holding(state_hash& h, const holding& x) {
-  h.add(x.lease).add(x.blocks).add(x.computed).add(x.published).add(x.grow).add(x.alone);
+  h.add(x.lease).add_blocks(x.blocks).add(x.computed).add(x.published).add(x.grow).add(x.alone);
 }
 
 void add_copy(state_hash& h, const parked_copy& x) {
@@ -125,6 +125,9 @@ std::optional<move_id> request::move() const {
 }
 
 request_state state_of(const request& r) {
+  const bool resident = std::holds_alternative<life::prefilling>(r.state) ||
+                        std::holds_alternative<life::decoding>(r.state);
+  if (resident && r.stalled()) return request_state::paused;
   return std::visit(
       overloaded{
           [](const life::queued&) { return request_state::queued; },
@@ -154,6 +157,9 @@ life_phase request::phase() const {
     case request_state::parked:
     case request_state::moving_in:
       return life_phase::parked;
+    case request_state::paused:
+      return std::holds_alternative<life::decoding>(state) ? life_phase::decode
+                                                           : life_phase::prefill;
     case request_state::retiring:
       return std::get<life::retiring>(state).phase;
     default:
@@ -178,23 +184,26 @@ std::optional<end_reason> request::overdue(time_us now) const {
   if (!granted_at && now >= queue_by) return end_reason::queue_timeout;
   if (!first_token_at && now >= first_token_by) return end_reason::first_token_timeout;
   if (now >= total_by) return end_reason::total_timeout;
+  if (reader_by && now >= *reader_by) return end_reason::slow_reader;
   return std::nullopt;
 }
 
 time_us request::next_deadline() const {
   if (std::holds_alternative<life::retiring>(state)) return never;
-  auto next = total_by;
+  auto next = std::min(total_by, reader_by.value_or(never));
   if (!granted_at) next = std::min(next, queue_by);
   if (!first_token_at) next = std::min(next, first_token_by);
   return next;
 }
 
+// Times that only reports need, and how often it was preempted, decide nothing.
 void request::add_to(state_hash& h) const {
-  h.add(id).add(order.priority).add(order.arrival).add(state.index());
+  h.add(id).add(order.priority).add(state.index());
   if (const auto* x = held()) add_holding(h, *x);
-  if (const auto* x = std::get_if<life::awaiting_grant>(&state))
-    h.add(x->lease).add(x->asked).add(x->alone);
-  if (const auto* x = std::get_if<life::awaiting_grant>(&state); x && x->copy) add_copy(h, *x->copy);
+  if (const auto* x = std::get_if<life::awaiting_grant>(&state)) {
+    h.add(x->lease).add(x->asked).add(x->alone).add(x->copy.has_value());
+    if (x->copy) add_copy(h, *x->copy);
+  }
   if (const auto* x = std::get_if<life::parked>(&state)) add_copy(h, x->copy);
   if (const auto* x = std::get_if<life::moving_out>(&state)) {
     add_holding(h, x->kept);
@@ -208,33 +217,21 @@ void request::add_to(state_hash& h) const {
   }
   if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
   if (const auto* x = std::get_if<life::retiring>(&state))
-    h.add(x->lease)
-        .add(x->end.why)
-        .add(x->end.stop_token)
-        .add(x->end.message)
-        .add(x->phase)
-        .add(x->move)
-        .add(x->copy);
-  h.add(tokens)
-      .add(prompt_tokens)
-      .add(max_tokens)
-      .add(min_tokens)
-      .add(stop_token_ids)
-      .add(ignore_eos);
+    h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->phase).add(x->move).add(x->copy);
+  h.add(tokens).add(prompt_tokens).add(max_tokens).add(min_tokens).add(stop_token_ids);
+  h.add(ignore_eos).add(top_logprobs).add(scored).add(keep_prefix).add(unsure_steps);
   h.add(sampling.temperature).add(sampling.top_p).add(sampling.min_p);
+  h.add(sampling.top_k).add(sampling.seed);
   h.add(sampling.repetition_penalty).add(sampling.presence_penalty).add(sampling.frequency_penalty);
+  h.add(sampling.logit_bias.size());
   for (const auto& [token, bias] : sampling.logit_bias) h.add(token).add(bias);
+  h.add(confidence.has_value());
   if (confidence) h.add(confidence->top_k).add(confidence->mass).add(confidence->steps);
+  h.add(scope.salt.has_value());
   if (scope.salt) h.add(std::string_view(*scope.salt));
-  h.add(unsure_steps).add(keep_prefix).add(cached_tokens);
-  h.add(sampling.top_k)
-      .add(sampling.seed)
-      .add(top_logprobs)
-      .add(scored)
-      .add(epoch)
-      .add(preemptions);
-  h.add(queue_by).add(first_token_by).add(total_by).add(submitted_at);
-  h.add(granted_at).add(planned_at).add(first_token_at).add(last_token_at);
+  h.add_due(queue_by).add_due(first_token_by).add_due(total_by).add(stalled());
+  h.add_due(reader_by.value_or(never));
+  h.add(preemptions > 0).add(granted_at.has_value()).add(first_token_at.has_value());
 }
 
 }  // namespace troupe::core

@@ -154,6 +154,7 @@ struct request {
   std::uint32_t epoch = 0;  ///< leases asked for so far
   std::uint32_t preemptions = 0;
   time_us queue_by = never, first_token_by = never, total_by = never;
+  std::optional<time_us> reader_by;  ///< its reader is behind: it computes nothing, until then
   time_us submitted_at = 0;
   std::optional<time_us> granted_at, planned_at, first_token_at, last_token_at;
 
@@ -165,6 +166,7 @@ struct request {
   /// does.
   std::uint32_t cached_at_most() const;
   bool in_flight() const;
+  bool stalled() const { return reader_by.has_value(); }
   /// Null in states that hold no blocks a step could use.
   const holding* held() const;
   holding* held();

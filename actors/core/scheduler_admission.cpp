@@ -1,5 +1,6 @@
 // Who may come in, who gets blocks next, and who gives them up.
 #include <algorithm>
+#include <utility>
 
 #include "actors/core/scheduler_machine.hpp"
 
@@ -58,6 +59,12 @@ bool scheduler_machine::queue_is_full() const {
   return queue_.size() >= limits_.max_num_queued_reqs + seats;
 }
 
+// First in rank; those whose reader is behind are not looked at.
+std::map<rank, request_id>::const_iterator scheduler_machine::next_in_queue() const {
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [this](const auto& x) { return !requests_.at(x.second).stalled(); });
+}
+
 // The head of the queue asks, alone and for everything it must compute plus one token; nobody
 // overtakes it. One block per running sequence stays free, so that a newcomer does not take the
 // growth of those who run.
@@ -67,9 +74,11 @@ bool scheduler_machine::queue_is_full() const {
 // is 0, and every admitted request fits the pool alone (objection_to, and max_tokens clipped to the
 // effective context).
 void scheduler_machine::admit(effects& out) {
-  if (asking_ || queue_.empty() || running_.size() >= limits_.max_num_seqs) return;
+  if (asking_ || running_.size() >= limits_.max_num_seqs) return;
   if (blocked_ && !(running_.empty() && moves_.empty())) return;
-  const auto [order, id] = *queue_.begin();
+  const auto next = next_in_queue();
+  if (next == queue_.end()) return;
+  const auto [order, id] = *next;
   auto& r = requests_.at(id);
   const auto others = static_cast<std::uint32_t>(running_.size());
   const auto count = blocks_for(std::min(r.size() + 1, r.cached_at_most()), limits_.block_size);
@@ -94,7 +103,7 @@ void scheduler_machine::grow(effects& out) {
   for (const auto& [order, id] : running_) {
     auto& r = requests_.at(id);
     auto* h = r.held();
-    if (!h || h->grow != holding::growth::none) continue;
+    if (!h || h->grow != holding::growth::none || r.stalled()) continue;
     if (capacity_of(*h) >= std::min(r.size() + look_ahead_tokens, r.cached_at_most())) continue;
     h->grow = holding::growth::asked;
     h->alone = running_.size() == 1 && moves_.empty();
@@ -102,25 +111,32 @@ void scheduler_machine::grow(effects& out) {
   }
 }
 
-// Between steps: someone has no place for its next token and was denied one. The lowest rank that is
-// not being moved gives way, which is never the highest: so that one always finishes. One victim at
-// a time, and all who were denied ask again behind its release. Where only moves are left to wait
-// for, their end comes here again.
+// Between steps: someone has no place for its next token and was denied one. Whoever waits for its
+// reader gives way first, to newcomers too; then the lowest rank that is not being moved, which is
+// never the highest of those who compute: so that one always finishes. One victim at a time, and all
+// who were denied ask again behind its release. Where only moves are left to wait for, their end
+// comes here again.
 void scheduler_machine::relieve(time_us now, effects& out) {
   if (asking_) return;  // its answer comes first, and may be a better victim
-  request* victim = nullptr;
-  bool needy = false, leaving = false;
+  request *paused = nullptr, *victim = nullptr;
+  bool needy = false, leaving = false, best = true;
   for (const auto& [order, id] : running_) {
     auto& r = requests_.at(id);
     // Between steps, who retires is held by a move.
     leaving = leaving || std::holds_alternative<life::moving_out>(r.state) ||
               std::holds_alternative<life::retiring>(r.state);
+    const bool first = !r.stalled() && std::exchange(best, false);
     const auto* h = r.held();
     if (!h) continue;
+    if (r.stalled()) {
+      paused = &r;
+      continue;
+    }
     needy = needy || (h->grow == holding::growth::denied && computable(r) == 0);
-    if (order != running_.begin()->first) victim = &r;
+    if (!first) victim = &r;
   }
-  if (!needy || leaving) return;
+  if (leaving || !(needy || (paused && someone_waits()))) return;
+  if (paused) victim = paused;
   if (victim) {
     preempt(*victim, now, out);
     if (std::holds_alternative<life::moving_out>(victim->state)) return;  // its blocks come later
@@ -128,6 +144,11 @@ void scheduler_machine::relieve(time_us now, effects& out) {
     return;
   }
   ask_again();
+}
+
+// Someone could come in if there were blocks, or a seat.
+bool scheduler_machine::someone_waits() const {
+  return (blocked_ || running_.size() >= limits_.max_num_seqs) && next_in_queue() != queue_.end();
 }
 
 void scheduler_machine::preempt(request& r, time_us now, effects& out) {

@@ -107,22 +107,22 @@ std::string scheduler_machine::check() const {
   return {};
 }
 
-std::uint64_t scheduler_machine::hash() const {
-  state_hash h;
+void scheduler_machine::add_to(state_hash& h) const {
+  h.add(requests_.size());
   for (const auto& [id, r] : requests_) r.add_to(h);
-  for (const auto& [order, id] : queue_) h.add(order.priority).add(order.arrival).add(id);
-  for (const auto& [order, id] : running_) h.add(order.priority).add(order.arrival).add(id);
+  for (const auto& [order, id] : queue_) h.add(id);
+  for (const auto& [order, id] : running_) h.add(id);
   h.add(asking_).add(in_flight_.has_value());
-  if (in_flight_)
-    h.add(in_flight_->step)
-        .add(in_flight_->items)
-        .add(in_flight_->decode_rows)
-        .add(in_flight_->prefill_tokens);
-  for (const auto& [id, m] : moves_)
-    h.add(id).add(m.request).add(m.lease).add(m.copy).add(m.out).add(m.abandoned).add(m.blocks).add(m.began).add(m.by);
-  cost_.add_to(h);
-  h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_);
-  return h.add(arrivals_).add(steps_).add(moves_begun_).add(limits_.lost_blocks).add(ignored_).add(look_again_).add(audit_due_).value();
+  if (in_flight_) h.add(in_flight_->step).add(in_flight_->items);
+  h.add(moves_.size());
+  for (const auto& [id, m] : moves_) {
+    h.add(id).add(m.request).add(m.lease).add(m.copy).add(m.out).add(m.abandoned).add(m.blocks);
+    h.add_due(m.by);
+  }
+  // Estimates are at most 10 s a token: so long a target time never binds, and what was learned decides nothing.
+  if (limits_.max_step_us < 10'000'000ull * limits_.max_num_batched_tokens) cost_.add_to(h);
+  h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_).add(limits_.lost_blocks);
+  h.add_due(look_again_).add_due(audit_due_);
 }
 
 }  // namespace troupe::core

@@ -11,6 +11,12 @@ namespace {
 
 constexpr time_us audit_interval_us = 1'000'000;
 
+std::string words_for(end_reason overdue, const scheduler_limits& limits) {
+  if (overdue != end_reason::slow_reader) return {};
+  return "the reader did not catch up within " + std::to_string(limits.stall_limit_us / 1000) +
+         " ms";
+}
+
 }  // namespace
 
 std::uint64_t scheduler_limits::pool_tokens() const {
@@ -50,6 +56,30 @@ void scheduler_machine::on(const cancel& m, time_us now, effects& out) {
     ++ignored_;  // unknown, finished or already ending: the first reason won
   } else {
     close(*r, {m.why, std::nullopt, {}}, now, out);
+  }
+  advance(now, out);
+}
+
+// A stalled request keeps what it has, and may be the first to give it up (relieve). A step that names
+// it brings one token more.
+void scheduler_machine::on(const reader_stalled& m, time_us now, effects& out) {
+  auto* r = find(m.request);
+  if (!r || r->stalled() || std::holds_alternative<life::retiring>(r->state)) {
+    ++ignored_;
+  } else {
+    r->reader_by =
+        limits_.stall_limit_us > 0 ? now + static_cast<time_us>(limits_.stall_limit_us) : never;
+    look_again_ = std::min(look_again_, *r->reader_by);
+  }
+  advance(now, out);
+}
+
+void scheduler_machine::on(const reader_resumed& m, time_us now, effects& out) {
+  auto* r = find(m.request);
+  if (!r || !r->stalled() || std::holds_alternative<life::retiring>(r->state)) {
+    ++ignored_;
+  } else {
+    r->reader_by.reset();
   }
   advance(now, out);
 }
@@ -172,7 +202,7 @@ void scheduler_machine::expire(time_us now, effects& out) {
   for (auto it = requests_.begin(); it != requests_.end();) {
     auto& r = (it++)->second;
     if (const auto why = r.overdue(now)) {
-      close(r, {*why, std::nullopt, {}}, now, out);
+      close(r, {*why, std::nullopt, words_for(*why, limits_)}, now, out);
     } else {
       look_again_ = std::min(look_again_, r.next_deadline());
     }
@@ -268,6 +298,11 @@ std::uint32_t scheduler_machine::waiting() const {
 }
 bool scheduler_machine::idle() const {
   return requests_.empty() && !in_flight_ && moves_.empty();
+}
+bool scheduler_machine::at_rest() const {
+  return !in_flight_ && moves_.empty() &&
+         std::all_of(requests_.begin(), requests_.end(),
+                     [](const auto& x) { return x.second.stalled(); });
 }
 bool scheduler_machine::step_in_flight() const {
   return in_flight_.has_value();

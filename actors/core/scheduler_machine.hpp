@@ -39,6 +39,7 @@ struct scheduler_limits {
   bool park = false;                       ///< preempted requests go to the host tier; else they are computed again
   std::uint32_t move_chunk_blocks = 32;    ///< blocks copied by one move
   std::uint64_t move_limit_us = 2'000'000; ///< a move that takes longer is given up
+  std::uint64_t stall_limit_us = 30'000'000;  ///< a reader that is behind for longer ends its request; 0: never
   /// Smallest of model_context and the pool in tokens, without what is lost.
   std::uint32_t effective_context() const;
   std::uint64_t pool_tokens() const;
@@ -61,8 +62,7 @@ using effect = std::variant<admitted, refused, tokens_out, ended, reserve, publi
                             drop_parked, step_plan, preempted, gave_up, stopped, violation>;
 using effects = std::vector<effect>;
 
-/// Where a request is. `received` and `tokenizing` belong to the session; paused (slow readers) is reserved: no
-/// transition leads there yet.
+/// Where a request is. `received` and `tokenizing` belong to the session.
 enum class request_state : std::uint8_t {
   received, tokenizing,
   queued,               ///< no lease
@@ -75,7 +75,7 @@ enum class request_state : std::uint8_t {
   moving_out,           ///< preempted, a chunk of it is being copied to the host tier
   parked,               ///< no lease, a copy on the host tier, in the queue again
   moving_in,            ///< has a lease again, a chunk of the copy is coming back
-  paused,
+  paused,               ///< has its blocks, computes nothing: its reader is behind
   retiring,             ///< ended, still named by the step in flight or by a move
   gone,
 };
@@ -88,6 +88,8 @@ class scheduler_machine {
 
   void on(const submit&, time_us now, effects&);
   void on(const cancel&, time_us now, effects&);
+  void on(const reader_stalled&, time_us now, effects&);
+  void on(const reader_resumed&, time_us now, effects&);
   void on(const granted&, time_us now, effects&);
   void on(const denied&, time_us now, effects&);
   void on(const released&, time_us now, effects&);
@@ -103,13 +105,15 @@ class scheduler_machine {
   std::uint32_t running() const;              ///< holds a lease, or has asked for one
   std::uint32_t waiting() const;              ///< queued, parked or awaiting recompute
   bool idle() const;                          ///< no request, nothing in flight
+  bool at_rest() const;                       ///< nothing in flight, and all who are here wait for their readers
   bool step_in_flight() const;
   std::uint64_t ignored_events() const;       ///< late, duplicate and unknown events: normal, counted
   kv_scheduler_part look(time_us now) const;  ///< for the audit (kv_audit.hpp)
   std::string check() const;                  ///< empty when sound, else the broken invariant
 
   bool operator==(const scheduler_machine&) const = default;
-  std::uint64_t hash() const;
+  /// All that decides what it will do; see state_hash.
+  void add_to(state_hash&) const;
 
  private:
   struct step_under_way {
@@ -138,6 +142,8 @@ class scheduler_machine {
   std::optional<refused> objection_to(const submit&) const;
   bool queue_is_full() const;
   void relieve(time_us now, effects&);
+  bool someone_waits() const;
+  std::map<rank, request_id>::const_iterator next_in_queue() const;
   void grow(effects&);
   void admit(effects&);
   void preempt(request&, time_us now, effects&);

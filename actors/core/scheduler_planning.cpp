@@ -26,6 +26,7 @@ void scheduler_machine::plan(time_us now, effects& out) {
   candidates.reserve(running_.size());
   for (const auto& [order, id] : running_) {
     const auto& r = requests_.at(id);
+    if (r.stalled()) continue;
     if (const auto tokens = computable(r); tokens > 0)
       candidates.push_back({id, std::holds_alternative<life::decoding>(r.state), tokens});
   }

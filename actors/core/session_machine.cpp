@@ -78,7 +78,6 @@ void session_machine::on_token(decoded_token t, time_us now, session_effects& ou
   fed_ += t.text.size();
   if (options_.want_logprobs) {
     // Without text of its own (half a character) it belongs to the text that comes next.
-    waiting_bytes_ += cost_of(t.piece);
     pieces_.push_back({std::move(t.piece), start, std::max(fed_, start + 1)});
   }
   auto text = matcher_.push(t.text, may_stop);
@@ -97,14 +96,7 @@ void session_machine::on_token(decoded_token t, time_us now, session_effects& ou
   }
   show(std::move(text), everything);
   deliver_if_possible(out);
-  if (undelivered_bytes() > options_.outbound_bytes_max) {
-    generation_end end;
-    end.reason = end_reason::slow_reader;
-    end.message = "the reader is " + std::to_string(undelivered_bytes()) +
-                  " bytes behind, the limit is " + std::to_string(options_.outbound_bytes_max);
-    ask_cancel(end_reason::slow_reader, now, out);
-    finish(std::move(end), out);
-  }
+  watch_reader(out);
 }
 
 void session_machine::on(const ended& m, std::string tail, session_effects& out) {
@@ -125,7 +117,9 @@ void session_machine::on(const ended& m, std::string tail, session_effects& out)
 
 void session_machine::on_delivered(session_effects& out) {
   outstanding_ = false;
-  if (!finished_) deliver_if_possible(out);
+  if (finished_) return;
+  deliver_if_possible(out);
+  watch_reader(out);
 }
 
 void session_machine::on_cancel(end_reason why, time_us seen_at, session_effects& out) {
@@ -162,7 +156,6 @@ void session_machine::release_pieces(std::uint64_t ready_up_to, std::uint64_t st
   std::size_t n = 0;
   for (; n < pieces_.size() && pieces_[n].ready <= ready_up_to; ++n) {
     const auto cost = cost_of(pieces_[n].piece);
-    waiting_bytes_ -= cost;
     if (pieces_[n].start >= start_below) continue;
     pending_bytes_ += cost;
     pending_.tokens.push_back(std::move(pieces_[n].piece));
@@ -229,8 +222,16 @@ void session_machine::deliver_if_possible(session_effects& out) {
   out.emplace_back(session_effect::deliver{std::move(delta)});
 }
 
-std::uint64_t session_machine::undelivered_bytes() const {
-  return pending_bytes_ + waiting_bytes_;
+// Only what the reader could have counts: text held back for a possible stop is not its fault.
+void session_machine::watch_reader(session_effects& out) {
+  if (finished_ || cancel_sent_) return;
+  if (!stalled_ && outstanding_ && pending_bytes_ > options_.outbound_bytes_max) {
+    stalled_ = true;
+    out.emplace_back(session_effect::stalled{});
+  } else if (stalled_ && pending_bytes_ <= options_.outbound_bytes_max / 2) {
+    stalled_ = false;
+    out.emplace_back(session_effect::resumed{});
+  }
 }
 
 // ---- the end
@@ -255,7 +256,7 @@ void session_machine::finish(generation_end end, session_effects& out) {
   prompt_ = {};
   pending_ = {};
   pieces_.clear();
-  pending_bytes_ = waiting_bytes_ = 0;
+  pending_bytes_ = 0;
   out.emplace_back(session_effect::finish{std::move(end)});
 }
 
@@ -263,6 +264,22 @@ void session_machine::quit(session_effects& out) {
   if (quit_) return;
   quit_ = true;
   out.emplace_back(session_effect::quit{});
+}
+
+// ---- looking
+
+void session_machine::add_to(state_hash& h) const {
+  const auto add = [&h](const generation_delta& d) {
+    h.add(std::string_view(d.text)).add(d.tokens.size());
+    for (const auto& p : d.tokens) h.add(p.token);
+  };
+  matcher_.add_to(h);
+  h.add(prompt_tokens_).add(cached_tokens_).add(completion_tokens_).add(recent_).add(recent_at_).add(repeated_);
+  h.add(fed_).add(shown_).add(pieces_.size()).add(pending_bytes_);
+  for (const auto& p : pieces_) h.add(p.piece.token).add(p.start).add(p.ready);
+  add(prompt_);
+  add(pending_);
+  h.add(outstanding_).add(stalled_).add(cancel_sent_).add(gone_).add(finished_).add(quit_);
 }
 
 }  // namespace troupe::core

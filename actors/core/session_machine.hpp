@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/core/events.hpp"
+#include "actors/core/state_hash.hpp"
 #include "actors/core/stop_matcher.hpp"
 
 namespace troupe::core {
@@ -18,7 +19,7 @@ struct session_options {
   std::optional<repetition_stop> repetition;
   std::uint32_t min_tokens = 0;                ///< so many tokens complete no stop of either kind
   bool want_logprobs = false;
-  std::uint64_t outbound_bytes_max = 1 << 20;  ///< undelivered text and pieces beyond this: slow_reader
+  std::uint64_t outbound_bytes_max = 256 << 10;  ///< text and pieces waiting for the reader beyond this: it has stalled
 };
 
 /// A token as the shell hands it over: `text` is what the detokenizer could finish with it (may be empty).
@@ -35,10 +36,13 @@ struct accepted { std::uint32_t prompt_tokens = 0; };
 struct deliver { generation_delta delta; };
 struct finish { generation_end end; };           ///< to the client; once, last
 struct cancel_request { cancel message; };       ///< to the scheduler
+struct stalled {};                               ///< to the scheduler: compute nothing more for now
+struct resumed {};                               ///< to the scheduler
 struct quit {};                                  ///< the scheduler has ended it: the actor may go
 }  // namespace session_effect
 using session_effects_item = std::variant<session_effect::accepted, session_effect::deliver,
                                           session_effect::finish, session_effect::cancel_request,
+                                          session_effect::stalled, session_effect::resumed,
                                           session_effect::quit>;
 using session_effects = std::vector<session_effects_item>;
 
@@ -61,6 +65,8 @@ class session_machine {
 
   bool finished() const;   ///< the client has its terminal event
   bool operator==(const session_machine&) const = default;
+  /// All that decides what it will do, but for its options; see state_hash.
+  void add_to(state_hash&) const;
 
  private:
   // A log-probability piece waits for its text: it goes out once `shown_` has reached `ready`, and never when its text
@@ -81,7 +87,7 @@ class session_machine {
   bool repeats(token_id);
   void finish(generation_end, session_effects&);
   void quit(session_effects&);
-  std::uint64_t undelivered_bytes() const;
+  void watch_reader(session_effects&);
 
   session_options options_;
   stop_matcher matcher_;
@@ -94,10 +100,10 @@ class session_machine {
   std::uint64_t fed_ = 0;                    // bytes of text given to the matcher
   std::uint64_t shown_ = 0;                  // bytes of it that came out
   std::vector<waiting_piece> pieces_;
-  std::uint64_t waiting_bytes_ = 0;          // cost of pieces_
   generation_delta prompt_, pending_;        // undelivered
   std::uint64_t pending_bytes_ = 0;          // cost of prompt_ and pending_
   bool outstanding_ = false;                 // a delta is at the client, not yet confirmed
+  bool stalled_ = false;                     // the scheduler has been told
   bool cancel_sent_ = false;
   bool gone_ = false;                        // nobody reads any more
   bool finished_ = false;

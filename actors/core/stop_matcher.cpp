@@ -181,4 +181,11 @@ std::string stop_matcher::flush() {
   return std::exchange(held_, {});
 }
 
+void stop_matcher::add_to(state_hash& h) const {
+  for (const auto& a : stops_) h.add(a.state);
+  h.add(fed_).add(std::string_view(held_)).add(held_opens_).add(awaiting_.size()).add(matched_.has_value());
+  for (const auto& m : awaiting_) h.add(m.start).add(m.which);
+  if (candidate_) h.add(candidate_->start).add(candidate_->which);
+}
+
 }  // namespace troupe::core

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/core/state_hash.hpp"
 #include "config/sampling_params.hpp"
 
 namespace troupe::core {
@@ -37,6 +38,8 @@ class stop_matcher {
   const std::optional<std::string>& matched() const { return matched_; }
 
   bool operator==(const stop_matcher&) const = default;
+  /// All that decides what it will answer, but for its rules; see state_hash.
+  void add_to(state_hash&) const;
 
  private:
   // One automaton per stop: `fallback[k]` is the longest proper prefix of the stop that ends its first k bytes, `state`

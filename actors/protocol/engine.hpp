@@ -13,8 +13,8 @@ namespace troupe::protocol {
 /// In the queue. A request that is refused ends without it.
 struct request_accepted { std::uint64_t tag = 0; core::request_id id; std::uint32_t prompt_tokens = 0; };
 /// One at a time: the next is only sent when the reader has handled this one; what comes meanwhile is joined to it. A reader
-/// that answers later (a response promise) pauses its request: the answer is the credit. Longer than client-send-timeout, or
-/// at the outbound limit, it ends as slow_reader.
+/// that answers later (a response promise) slows its request: the answer is the credit. Beyond the outbound limit the request
+/// pauses; an answer later than client-send-timeout, or a pause of reader-stall-timeout, ends it as slow_reader.
 struct text_arrived { std::uint64_t tag = 0; core::request_id id; core::generation_delta delta; };
 /// Once, always, last; `end.last` is text not delivered before.
 struct request_ended { std::uint64_t tag = 0; core::request_id id; core::generation_end end; };

@@ -18,6 +18,8 @@ using scheduler_actor = caf::typed_actor<
     caf::reacts_to<scheduler_neighbours>,            // runtime, once, first
     caf::reacts_to<core::submit, session_actor>,     // session: admit or refuse me
     caf::reacts_to<core::cancel>,                    // session: end me; late and repeated is normal
+    caf::reacts_to<core::reader_stalled>,            // session: its outbound limit is reached
+    caf::reacts_to<core::reader_resumed>,            // session
     caf::reacts_to<core::granted>,                   // allocator
     caf::reacts_to<core::denied>,                    // allocator
     caf::reacts_to<core::released>,                  // allocator

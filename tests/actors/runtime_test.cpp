@@ -99,12 +99,15 @@ TEST_CASE("runtime: only one delta is outstanding, the rest is coalesced", "[act
 TEST_CASE("runtime: a reader that never takes its answer ends as slow_reader at the limit", "[actor]") {
   runtime_config settings;
   settings.max_outbound_bytes = 4096;
+  settings.reader_stall_timeout_s = 0.1;
   world w(64, settings);
   auto request = ask({40, 41}, 200);
   request.top_logprobs = 0;  // pieces weigh more than their text
   auto one = w.start(std::move(request), false);
   REQUIRE(one.sink->wait_end());
   CHECK(one.sink->finish.reason == core::end_reason::slow_reader);
+  CHECK(one.sink->finish.message == "the reader did not catch up within 100 ms");
+  CHECK(one.sink->finish.usage.completion < 120);  // nothing was computed meanwhile
   CHECK(w.watcher.wait_whole());
 }
 

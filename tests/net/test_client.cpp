@@ -1,5 +1,6 @@
 #include "tests/net/test_client.hpp"
 
+#include <linux/filter.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -91,6 +92,19 @@ reply test_client::read_reply(bool is_head) {
   return r;
 }
 
+std::string test_client::read_to_end() {
+  while (fill()) continue;
+  return std::exchange(in_, "");
+}
+
+std::size_t test_client::read_some(std::size_t most, std::chrono::milliseconds within) {
+  pollfd p{socket_.native_handle(), POLLIN, 0};
+  if (::poll(&p, 1, static_cast<int>(within.count())) <= 0) return 0;
+  std::string buffer(most, '\0');
+  const ssize_t n = ::recv(socket_.native_handle(), buffer.data(), most, 0);
+  return n > 0 ? static_cast<std::size_t>(n) : 0;
+}
+
 bool test_client::closed_by_peer() {
   try {
     while (fill()) {
@@ -106,6 +120,19 @@ void test_client::close() { socket_.close(); }
 void test_client::reset() {
   socket_.set_option(asio::socket_base::linger{true, 0});
   socket_.close();
+}
+
+void test_client::fall_silent() {
+  sock_filter drop_all[] = {{BPF_RET | BPF_K, 0, 0, 0}};
+  const sock_fprog program{1, drop_all};
+  if (::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+    throw std::runtime_error("the kernel takes no packet filter");
+}
+
+bool test_client::try_send(const std::string& bytes) {
+  boost::system::error_code ec;
+  asio::write(socket_, asio::buffer(bytes), ec);
+  return !ec;
 }
 
 void test_client::half_close() { socket_.shutdown(asio::ip::tcp::socket::shutdown_send); }

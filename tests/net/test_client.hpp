@@ -35,11 +35,19 @@ class test_client {
   /// Reads until `text` has been seen; answers everything read so far and not consumed.
   std::string read_until(const std::string& text);
   bool closed_by_peer();       ///< reads on to the end; false when five seconds pass
+  /// Everything up to the end of the connection; throws when five seconds pass without a byte.
+  std::string read_to_end();
+  /// Reads at most `most` bytes that are there already or come within the time; how many came.
+  std::size_t read_some(std::size_t most, std::chrono::milliseconds within);
 
   void close();                ///< FIN
   void reset();                ///< RST
   void half_close();
+  /// The cable is pulled: nothing reaches this side any more, not even what its kernel would acknowledge.
+  void fall_silent();
 
+  /// As send(), but false when the server has closed instead.
+  bool try_send(const std::string& bytes);
   reply upgrade(const std::string& more_headers = "");
   void send_ws(const std::string& payload, int opcode = 1);
   ws_frame read_ws();

@@ -161,7 +161,7 @@ TEST_CASE("ws_session: key, origin and plain GET are settled before the upgrade"
   CHECK(refused.header("Allow") == "POST, OPTIONS");
 }
 
-TEST_CASE("ws_session: draining closes a quiet socket with 1001 and a busy one after its response", "[net]") {
+TEST_CASE("ws_session: C194 draining closes a quiet socket with 1001 and a busy one after its response", "[net]") {
   running_server s;
   script one;
   one.pause = std::chrono::milliseconds{30};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tests/actors/core/naive_ledger.hpp"
+#include "tests/actors/core/proof_runs.hpp"
 
 using namespace troupe;
 using namespace troupe::core;
@@ -166,10 +167,11 @@ class ledger_trial {
 
 TEST_CASE("block_ledger: random events agree with a naive model after each, contents included", "[core]") {
   std::uint64_t granted = 0, denied = 0, hits = 0, shared = 0, published = 0, lost = 0, forgotten = 0, evicted = 0,
-                quarantined = 0;
-  for (std::uint64_t seed = 1; seed <= 800; ++seed) {
+                quarantined = 0, events = 0;
+  const auto last_seed = testing::seeds(800, 5000);
+  for (std::uint64_t seed = 1; seed <= last_seed; ++seed) {
     ledger_trial trial(seed);
-    for (int i = 0; i < 1000; ++i)
+    for (int i = 0; i < 1000; ++i, ++events)
       if (const auto wrong = trial.event(); !wrong.empty()) FAIL("seed " << seed << " event " << i << ": " << wrong);
     granted += trial.granted;
     denied += trial.denied;
@@ -187,4 +189,6 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
   CHECK(std::min({granted, denied, hits, shared, published}) > 10000);
   CHECK(std::min({forgotten, evicted}) > 5000);
   CHECK(std::min(lost, quarantined) > 300);
+  testing::tell("block ledger against the naive one", events, 5'000'000);
+  CHECK(events >= (testing::proof_run() ? 5'000'000 : 800'000));
 }

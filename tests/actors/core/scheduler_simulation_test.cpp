@@ -20,6 +20,7 @@ class storm {
       : random_(seed), world(limits(crowded)) {
     for (auto& w : weight_) w = below(4) == 0 ? 0 : 1 + below(10);
     weight_[canceller] = (weight_[canceller] + 1) / 3;
+    weight_[reader] = below(2) ? 0 : weight_[reader];
     weight_[step] = 1 + below(10);
     weight_[allocator] = weight_[answer] = 4 + below(10);
     weight_[mover] = below(4) == 0 ? 1 : 4 + below(10);
@@ -51,6 +52,8 @@ class storm {
           world.answer_one();
           break;
         case step:
+          for (auto id = last_ > 8 ? last_ - 8 : 1; id <= last_; ++id)
+            pauses += world.state(id) == request_state::paused ? 1 : 0;
           world.finish_step();
           break;
         case mover:
@@ -60,6 +63,9 @@ class storm {
         case fault:
           if (below(6) == 0) world.break_step();
           if (below(2)) world.move_one(any_move_failure());
+          break;
+        case reader:
+          slow_or_quick_reader();
           break;
         case clock:
           world.now += below(20'000);
@@ -75,7 +81,7 @@ class storm {
   }
 
  private:
-  enum kind { newcomer, canceller, allocator, answer, step, mover, fault, clock, late, kinds };
+  enum kind { newcomer, canceller, allocator, answer, step, mover, fault, clock, late, reader, kinds };
 
   std::mt19937_64 random_;
   std::uint32_t weight_[kinds] = {};
@@ -84,6 +90,15 @@ class storm {
  public:
   scheduler_world world;
   std::map<std::uint64_t, submit> asked;
+  std::uint64_t pauses = 0;
+
+  /// Faults end: the mover moves, readers read or are given up.
+  void calm() {
+    world.mover_stuck = false;
+    if (below(2)) return world.resume_all();
+    world.now += 100'000'000;
+    world.send(tick{});
+  }
 
  private:
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
@@ -105,6 +120,7 @@ class storm {
     l.park = crowded || below(3) != 0;
     l.move_chunk_blocks = 1 + below(3);
     l.move_limit_us = below(2) ? 10'000 + below(30'000) : 100'000'000;
+    l.stall_limit_us = below(2) ? 20'000 + below(50'000) : 100'000'000;
     return l;
   }
 
@@ -148,6 +164,23 @@ class storm {
     if (below(8) == 0 && world.state(last_) != request_state::gone) world.send(s);  // a duplicate
   }
 
+  void slow_or_quick_reader() {
+    const request_id who{1 + below(static_cast<std::uint32_t>(last_) + 1)};
+    if (below(3) == 0)
+      world.send(reader_resumed{who});
+    else
+      world.send(reader_stalled{who});
+    for (auto id = last_ > 8 ? last_ - 8 : 1; id <= last_; ++id) {  // one of those who live
+      const auto s = world.state(id);
+      if (s == request_state::gone || below(3)) continue;
+      if (s == request_state::paused)
+        world.send(reader_resumed{request_id{id}});
+      else
+        world.send(reader_stalled{request_id{id}});
+      break;
+    }
+  }
+
   void late_event() {
     const lease_id lease{request_id{1 + below(static_cast<std::uint32_t>(last_) + 2)},
                          1000 + below(3)};
@@ -179,12 +212,12 @@ class storm {
 TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool whole",
           "[core][sim]") {
   std::uint64_t ended = 0, preempted = 0, tokens = 0;
-  std::uint64_t parked = 0, returned = 0, failed = 0, given_up = 0, hits = 0;
+  std::uint64_t parked = 0, returned = 0, failed = 0, given_up = 0, hits = 0, pauses = 0;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     INFO("seed " << seed);
     storm s(seed, seed > 350);
     s.blow(600);
-    s.world.mover_stuck = false;
+    s.calm();
     s.world.run();
     s.world.send(drain{});
     s.world.run();
@@ -195,6 +228,7 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
     failed += s.world.failed_moves;
     given_up += s.world.given_up;
     hits += s.world.hits;
+    pauses += s.pauses;
     for (const auto& [id, c] : s.world.clients) {
       ended += c.ended;
       tokens += c.tokens.size();
@@ -209,6 +243,7 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
   CHECK(failed > 50);
   CHECK(given_up > 10);
   CHECK(hits > 500);
+  CHECK(pauses > 300);
 }
 
 TEST_CASE("scheduler: a request's tokens in a storm are those it gets alone", "[core][sim]") {
@@ -217,7 +252,7 @@ TEST_CASE("scheduler: a request's tokens in a storm are those it gets alone", "[
     INFO("seed " << seed);
     storm s(seed);
     s.blow(600);
-    s.world.mover_stuck = false;
+    s.calm();
     s.world.run();
     for (auto& [id, request] : s.asked) {
       auto& c = s.world.client(id);

@@ -120,9 +120,10 @@ void scheduler_world::perform() {
 }
 
 bool scheduler_world::someone_better_runs(request_id id) const {
+  if (stalled_.contains(id)) return true;  // whoever waits for its reader gives way to all
   return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& x) {
     const auto s = machine.state_of(x.first);
-    return x.second < ranks_.at(id) && s != request_state::gone && s != request_state::queued &&
+    return x.second < ranks_.at(id) && !stalled_.contains(x.first) && s != request_state::gone && s != request_state::queued &&
            s != request_state::parked && s != request_state::awaiting_recompute;
   });
 }
@@ -138,6 +139,7 @@ void scheduler_world::accept_plan(const step_plan& p) {
     must(!item.tokens.empty(), "an item has tokens");
     must(!dying_.contains(item.request), "no plan names the dying", item.request);
     must(clients[item.request].ended == 0, "no plan names the ended", item.request);
+    must(!stalled_.contains(item.request), "no plan names one whose reader is behind", item.request);
     must(item.blocks.size() * limits_.block_size >= item.start + item.tokens.size(),
          "every token has a place");
     must(item.score_targets.empty() || item.score_targets.size() == item.tokens.size(),
@@ -308,6 +310,9 @@ void scheduler_world::check(bool step_returned) const {
         must(holders[block] == 1, "a move never writes a shared block");
     }
   }
+  for (const auto id : stalled_)
+    must(machine.state_of(id) != request_state::prefilling && machine.state_of(id) != request_state::decoding,
+         "a stalled resident is paused:", id);
   for (const auto id : dying_) {
     const auto s = machine.state_of(id);
     must(s == request_state::gone || s == request_state::retiring,

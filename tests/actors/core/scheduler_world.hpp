@@ -64,6 +64,10 @@ class scheduler_world {
   /// the mover is stuck.
   bool move_one(move_outcome = move_outcome::ok);
   bool moving() const { return !to_mover_.empty(); }
+  /// Every reader catches up.
+  void resume_all() {
+    for (const auto id : std::set(stalled_)) send(core::reader_resumed{id});
+  }
   /// All allocator and mover messages, no step.
   void settle();
   /// Everything, until nothing moves.
@@ -112,6 +116,9 @@ class scheduler_world {
   void before(const Event& e) {
     if constexpr (std::is_same_v<Event, core::cancel>)
       if (machine.state_of(e.request) != request_state::gone) dying_.insert(e.request);
+    if constexpr (std::is_same_v<Event, core::reader_stalled>)
+      if (machine.state_of(e.request) != request_state::gone) stalled_.insert(e.request);
+    if constexpr (std::is_same_v<Event, core::reader_resumed>) stalled_.erase(e.request);
     if constexpr (std::is_same_v<Event, core::submit>)
       ranks_.emplace(e.request, rank{e.priority, ranks_.size()});
   }
@@ -138,7 +145,7 @@ class scheduler_world {
   std::map<lease_id, lease_story> leases_;
   std::map<lease_id, std::vector<block_id>> blocks_;  // as the allocator sees it
   std::vector<token_id> memory_;                   // one cell per token of the pool
-  std::set<request_id> dying_;
+  std::set<request_id> dying_, stalled_;
   std::map<request_id, rank> ranks_;
   bool returning_ = false;  // the event is the step's own return
 };

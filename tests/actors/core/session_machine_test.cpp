@@ -9,6 +9,8 @@ using session_effect::cancel_request;
 using session_effect::deliver;
 using session_effect::finish;
 using session_effect::quit;
+using session_effect::resumed;
+using session_effect::stalled;
 
 TEST_CASE("session: one delta at a time, what comes meanwhile travels together", "[core]") {
   bench b(options());
@@ -166,20 +168,50 @@ TEST_CASE("session: pieces come with or after their text and never for text behi
   }
 }
 
-TEST_CASE("session: a reader too far behind is cancelled and finished at once", "[core]") {
+TEST_CASE("session: a reader too far behind is told to the scheduler, once until it has caught up", "[core]") {
   auto o = options();
   o.outbound_bytes_max = 100;
   bench b(o);
   b.token("x");  // outstanding from here on
   for (int i = 0; i < 10; ++i) b.token("0123456789");
   CHECK_FALSE(b.machine.finished());
+  CHECK(b.all<stalled>().empty());
   b.token("0");
-  CHECK(b.machine.finished());
-  CHECK(b.all<finish>()[0].end.reason == end_reason::slow_reader);
-  CHECK(b.all<cancel_request>().at(0).message.why == end_reason::slow_reader);
+  b.token("1");  // the step in flight
+  CHECK(b.all<stalled>().size() == 1);
+  b.machine.on_delivered(b.out);
+  CHECK(b.all<resumed>().size() == 1);
+  for (int i = 0; i < 11; ++i) b.token("0123456789");
+  CHECK(b.all<stalled>().size() == 2);
   b.end(end_reason::slow_reader);
-  CHECK(b.all<quit>().size() == 1);
-  CHECK(b.all<finish>().size() == 1);
+  CHECK(b.all<cancel_request>().empty());
+  REQUIRE(b.all<finish>().size() == 1);
+  CHECK(b.all<finish>()[0].end.reason == end_reason::slow_reader);
+  CHECK(b.text().size() == 1 + 10 * 10 + 2 + 110);  // nothing of the answer is lost
+}
+
+TEST_CASE("session: no stall is told for one that has ended or was cancelled", "[core]") {
+  auto o = options();
+  o.outbound_bytes_max = 10;
+  bench b(o);
+  b.token("x");
+  b.machine.on_cancel(end_reason::cancelled, 5, b.out);
+  b.token("0123456789012345");
+  CHECK(b.all<stalled>().empty());
+  b.end(end_reason::cancelled);
+  b.machine.on_delivered(b.out);
+  CHECK(b.all<resumed>().empty());
+}
+
+TEST_CASE("session: text held back for a possible stop is not the reader's fault", "[core]") {
+  auto o = options();
+  o.outbound_bytes_max = 10;
+  o.want_logprobs = true;
+  o.stop.stops = {std::string(50, 'a') + "b"};
+  bench b(o);
+  b.token("x");
+  for (int i = 0; i < 40; ++i) b.token("a");  // pieces and text wait for the stop
+  CHECK(b.all<stalled>().empty());
 }
 
 TEST_CASE("session: pieces count against the reader's limit, and delivered ones no longer do",
@@ -192,9 +224,9 @@ TEST_CASE("session: pieces count against the reader's limit, and delivered ones 
     b.token("ab", i);
     b.machine.on_delivered(b.out);
   }
-  CHECK_FALSE(b.machine.finished());
+  CHECK(b.all<stalled>().empty());
   for (int i = 0; i < 30; ++i) b.token("ab", i);
-  CHECK(b.machine.finished());
+  CHECK(b.all<stalled>().size() == 1);
 }
 
 TEST_CASE("session: a client that is gone gets nothing but its end, when the scheduler says so",

@@ -130,8 +130,8 @@ tiny_llama shape_of(std::uint32_t type) {
 }  // namespace
 
 TEST_CASE(
-    "cpu device: a sequence's logits are the same bits in every chunking, company, thread count "
-    "and block table",
+    "cpu device: C136 C137 a sequence's logits are the same bits in every chunking, company, thread "
+    "count and block table",
     "[gpu][independence]") {
   for (const std::uint32_t type : {3u, 8u, 2u, 1u, 0u, 7u, 12u, 30u}) {
     const auto model = load_tiny(shape_of(type));
