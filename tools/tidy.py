@@ -30,8 +30,8 @@ LAYERS = {
 }
 OURS = ("actors/", "gpu/", "net/", "config/", "tests/", "examples/", "tools/")
 CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/\w+_actor\.[hc]pp$|actors/(?:runtime|embedding)\w*\.[hc]pp$|actors/fail_stop\.[hc]pp$|"
-                         r"tests/actors/|tests/support/|examples/)")
-BOOST_ALLOWED = re.compile(r"^(net/|tests/net/)")
+                         r"tests/actors/|tests/sim/shells/|tests/support/|examples/)")
+BOOST_ALLOWED = re.compile(r"^(net/|tests/net/|tools/chaos/|tools/bench/)")
 PURE = re.compile(r"^actors/core/")
 IMPURE_HEADERS = {"thread", "chrono", "iostream", "mutex", "shared_mutex", "atomic", "condition_variable", "future",
                   "ctime", "time.h", "random", "spdlog/spdlog.h", "config/log.hpp", "unistd.h", "pthread.h"}

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gpu/cpu/host_limits.hpp"
-#include "tools/troupe_bench.hpp"
+#include "tools/bench/bench.hpp"
 
 namespace troupe {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/core/block_ledger.hpp"
-#include "tools/troupe_bench.hpp"
+#include "tools/bench/bench.hpp"
 
 namespace troupe {
 namespace {

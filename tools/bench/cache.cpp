@@ -16,7 +16,8 @@
 
 #include "actors/runtime.hpp"
 #include "gpu/cpu/host_limits.hpp"
-#include "tools/troupe_bench.hpp"
+#include "tools/bench/bench.hpp"
+#include "tools/bench/quiet_observer.hpp"
 
 namespace troupe {
 namespace {
@@ -62,7 +63,7 @@ class bench_sink final : public core::generation_sink {
 };
 
 /// Keeps the mover's records and what must not happen.
-class bench_observer final : public core::observer {
+class bench_observer final : public quiet_observer {
  public:
   struct copies {
     std::uint32_t blocks = 0;
@@ -75,22 +76,12 @@ class bench_observer final : public core::observer {
     return std::exchange(moved_[out], {});
   }
 
-  void on_end(const core::request_record&) override {}
-  void on_step(const core::step_record&) override {}
-  void on_pool(const core::pool_record&) override {}
-  void on_released(core::end_reason, bool, std::uint32_t, const core::pool_record&) override {}
-  void on_release_latency(double) override {}
-  void on_load(std::uint32_t, std::uint32_t) override {}
-  void on_preemption(bool) override {}
   void on_move(const core::move_record& m) override {
     const std::lock_guard lock(mutex_);
     if (m.outcome != core::move_outcome::ok) trouble_ = fmt::format("a copy ended as {}", name_of(m.outcome));
     moved_[m.out].blocks += m.blocks;
     moved_[m.out].ms += static_cast<double>(m.elapsed_us) / 1000;
   }
-  void on_host_tier(const core::host_tier_record&) override {}
-  void on_prefix(std::uint32_t, std::uint32_t) override {}
-  void on_inter_token(double) override {}
   void on_violation(const std::string& invariant) override {
     const std::lock_guard lock(mutex_);
     trouble_ = invariant;

@@ -1,0 +1,160 @@
+#include "tests/sim/explorer/scenario.hpp"
+
+#include <stdexcept>
+
+namespace troupe::core::sim {
+
+namespace {
+
+// Blocks of two tokens, so that a few tokens fill and share them; steps never bound by time.
+scheduler_limits small(std::uint32_t blocks) {
+  scheduler_limits l;
+  l.block_size = 2;
+  l.num_blocks = blocks;
+  l.max_num_seqs = 3;
+  l.max_num_batched_tokens = 8;
+  l.max_step_us = 1'000'000'000'000;
+  l.max_num_queued_reqs = 8;
+  l.model_context = 2 * blocks;
+  l.end_tokens = {0};
+  l.vocab = 32;
+  l.prefix_caching = false;
+  l.move_chunk_blocks = 1;
+  l.move_limit_us = 1'000'000;
+  l.stall_limit_us = 1'000'000;
+  return l;
+}
+
+client_script asks(std::vector<token_id> prompt, std::uint32_t tokens, bool deadline = false) {
+  client_script c;
+  c.prompt = std::move(prompt);
+  c.max_tokens = tokens;
+  c.deadline = deadline;
+  return c;
+}
+
+scenario roomy() {
+  scenario s;
+  s.name = "roomy";
+  s.about = "two requests of three tokens, room for both";
+  s.clients = {asks({3, 4, 5}, 3, true), asks({6, 7}, 3)};
+  s.limits = small(8);
+  return s;
+}
+
+// Growth is asked one block at a time, so a newcomer can get in between two of them, and then one has to give way.
+scenario tight() {
+  scenario s;
+  s.name = "tight";
+  s.about = "two requests of four tokens, a block too few: denials and preemption by recompute";
+  s.clients = {asks({3}, 4, true), asks({6}, 4)};
+  s.limits = small(6);
+  s.limits.block_size = 1;
+  return s;
+}
+
+scenario parking() {
+  auto s = tight();
+  s.name = "parking";
+  s.about = "the same with a host tier: moves of several chunks, failed, corrupt and late ones";
+  s.limits.park = true;
+  s.host_blocks = 4;
+  return s;
+}
+
+scenario full_host() {
+  auto s = parking();
+  s.name = "full_host";
+  s.about = "the same with a host tier that has no room";
+  s.host_blocks = 1;
+  return s;
+}
+
+scenario shared() {
+  scenario s;
+  s.name = "shared";
+  s.about = "two requests of three tokens with the same beginning: hits, eviction, what a client that left takes along";
+  s.clients = {asks({3, 4, 5}, 3), asks({3, 4, 5, 1}, 3)};
+  s.clients[1].keep_prefix = true;
+  s.limits = small(5);
+  s.limits.prefix_caching = true;
+  return s;
+}
+
+scenario slow() {
+  scenario s;
+  s.name = "slow";
+  s.about = "two requests of three tokens, readers that stall at one byte: pause, resume, giving way";
+  s.clients = {asks({3, 4, 5}, 3), asks({6, 7, 8}, 3)};
+  s.limits = small(5);
+  s.outbound_bytes_max = 0;
+  s.faults = bit(fault::stall) | bit(fault::time_passes) | bit(fault::disconnect) | bit(fault::crash);
+  return s;
+}
+
+scenario stops() {
+  scenario s;
+  s.name = "stops";
+  s.about = "a stop string completed by the session while the scheduler goes on, beside another request";
+  s.clients = {asks({3, 4}, 3), asks({6, 7}, 3)};
+  s.clients[0].stop = {"b", "c", "d", "e", "f"};
+  s.limits = small(8);
+  return s;
+}
+
+scenario three() {
+  scenario s;
+  s.name = "three";
+  s.about = "three requests of two tokens, two seats";
+  s.clients = {asks({3, 4}, 2), asks({6, 7}, 2), asks({8}, 2)};
+  s.limits = small(6);
+  s.limits.max_num_seqs = 2;
+  return s;
+}
+
+std::vector<scenario> all_scenarios() {
+  return {roomy(), tight(), parking(), full_host(), shared(), slow(), stops(), three()};
+}
+
+scenario with(scenario s, const char* suffix, std::uint32_t faults_max, std::uint32_t kinds = 0) {
+  s.name += suffix;
+  s.faults_max = faults_max;
+  if (kinds) s.faults &= kinds;
+  return s;
+}
+
+}  // namespace
+
+std::vector<scenario> scenarios_of(const std::string& preset) {
+  if (preset == "quick") return {with(roomy(), "-0", 0), with(parking(), "-0", 0), with(shared(), "-0", 0)};
+  if (preset != "ci" && preset != "nightly")
+    throw std::invalid_argument("--preset: \"" + preset + "\" is none of quick, ci, nightly");
+  std::vector<scenario> all;
+  if (preset == "ci") {
+    for (auto& s : all_scenarios()) all.push_back(with(std::move(s), "-1", 1));
+    all.push_back(with(roomy(), "-2", 2));
+    all.push_back(with(parking(), "-2", 2));
+    all.back().transitions_max = 10'000'000;
+  } else {
+    for (auto& s : all_scenarios()) all.push_back(with(std::move(s), "-3", 3));
+  }
+  return all;
+}
+
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> names;
+  for (const auto& s : all_scenarios())
+    for (int faults = 0; faults <= 3; ++faults) names.push_back(s.name + "-" + std::to_string(faults));
+  return names;
+}
+
+scenario scenario_named(const std::string& name) {
+  for (const auto& s : all_scenarios())
+    for (std::uint32_t faults = 0; faults <= 3; ++faults)
+      if (auto x = with(s, ("-" + std::to_string(faults)).c_str(), faults); x.name == name) return x;
+  std::string all;
+  for (const auto& n : scenario_names()) all += (all.empty() ? "" : ", ") + n;
+  throw std::invalid_argument("--scenario: \"" + name + "\" is none of " + all);
+}
+
+}  // namespace troupe::core::sim

@@ -1,0 +1,340 @@
+#include "tests/sim/explorer/world.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::core::sim {
+
+namespace {
+
+std::string text_of(token_id token) { return std::string(1, static_cast<char>('a' + token % 26)); }
+
+session_machine session_of(request_id id, const client_script& script, const scenario& scene) {
+  session_options o;
+  o.request = id;
+  o.stop.stops = script.stop;
+  o.outbound_bytes_max = scene.outbound_bytes_max;
+  return session_machine(std::move(o));
+}
+
+}  // namespace
+
+submit submit_of(request_id id, const client_script& script) {
+  submit s;
+  s.request = id;
+  s.prompt = script.prompt;
+  s.max_tokens = script.max_tokens;
+  s.priority = script.priority;
+  s.keep_prefix = script.keep_prefix;
+  s.ignore_eos = true;
+  if (script.deadline) s.deadlines.total = long_time_us / 1000;
+  return s;
+}
+
+world::world(const scenario& scene)
+    : scene_(&scene),
+      machine_(scene.limits),
+      ledger_({scene.limits.num_blocks, scene.limits.block_size, scene.limits.prefix_caching}),
+      moves_(scene.host_blocks),
+      memory_(std::size_t{scene.limits.num_blocks} * scene.limits.block_size, -1) {
+  for (std::size_t i = 0; i < scene.clients.size(); ++i)
+    clients_.emplace_back(session_of(id_of(i), scene.clients[i], scene));
+}
+
+std::vector<choice> world::choices() const {
+  using k = choice::kind;
+  std::vector<choice> all;
+  const auto may = [&](k what, std::size_t who = 0) {
+    all.push_back({what, fault::disconnect, static_cast<std::uint8_t>(who)});
+  };
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    const auto& c = clients_[i];
+    if (c.state == life::not_begun) may(k::submit, i);
+    if (!c.up.empty()) may(k::to_scheduler, i);
+    if (!c.down.empty()) may(k::to_session, i);
+    if (c.outstanding && !c.withholds) may(k::delivered, i);
+    if (c.withholds) may(k::resume, i);
+  }
+  if (!to_allocator_.empty()) may(k::to_allocator);
+  if (!from_allocator_.empty()) may(k::from_allocator);
+  if (!to_mover_.empty()) may(k::to_mover);
+  for (std::size_t i = 0; i < copies_.size(); ++i) may(k::copy_done, i);
+  if (!from_mover_.empty()) may(k::from_mover);
+  if (plan_) may(k::step);
+  if (result_) may(k::from_executor);
+  if (faults_met_ >= scene_->faults_max) return all;
+
+  const auto fails = [&](fault f, std::size_t who = 0) {
+    if (scene_->faults & bit(f)) all.push_back({k::fault, f, static_cast<std::uint8_t>(who)});
+  };
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    const auto& c = clients_[i];
+    if (c.state == life::alive) {
+      if (!c.session.finished()) fails(fault::disconnect, i);
+      if (!c.withholds) fails(fault::stall, i);
+      fails(fault::crash, i);
+    }
+    if (c.state != life::not_begun) fails(fault::cancel, i);
+    if (!c.resubmitted && machine_.state_of(id_of(i)) != request_state::gone) fails(fault::repeat, i);
+  }
+  fails(fault::cancel, clients_.size());  // an id nobody has
+  if (!machine_.idle()) fails(fault::time_passes);
+  if (plan_) {
+    fails(fault::step_failed);
+    for (std::size_t i = 0; i < plan_->items.size(); ++i)
+      if (plan_->items[i].sample) fails(fault::bad_logits, i);
+  }
+  for (std::size_t i = 0; i < copies_.size(); ++i) fails(fault::move_failed, i);
+  if (!to_mover_.empty() && std::holds_alternative<move_in>(to_mover_.front())) fails(fault::corrupt);
+  if (!ending_) fails(fault::drain);
+  if (stops_ == 0) fails(fault::stop);
+  return all;
+}
+
+void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>* told) {
+  told_ = told;
+  say("* " + words_of(c));
+  using k = choice::kind;
+  switch (c.what) {
+    case k::submit: {
+      auto& x = clients_[c.who];
+      x.state = life::alive;
+      x.up.emplace_back(submit_of(id_of(c.who), scene_->clients[c.who]));
+      break;
+    }
+    case k::to_scheduler: do_up(c.who, cells); break;
+    case k::to_session: do_down(c.who); break;
+    case k::to_allocator: do_allocator(); break;
+    case k::from_allocator: {
+      const auto m = from_allocator_.take();
+      if (const auto* d = std::get_if<denied>(&m); d && leases_.contains(d->lease) && leases_[d->lease][1] && !leases_[d->lease][2])
+        leases_.erase(d->lease);  // closed by its denial
+      std::visit(overloaded{
+                     [&](const granted& x) { schedule(x, column::granted, x.lease.request, cells); },
+                     [&](const denied& x) { schedule(x, column::denied, x.lease.request, cells); },
+                     [&](const released& x) { schedule(x, column::released, x.lease.request, cells); },
+                 },
+                 m);
+      break;
+    }
+    case k::to_mover: do_mover(false); break;
+    case k::copy_done: do_copy(c.who, true); break;
+    case k::from_mover: {
+      const auto m = from_mover_.take();
+      const auto at = m.outcome == move_outcome::ok ? column::moved : column::move_failed;
+      std::vector<request_id> all;
+      for (std::size_t i = 0; i < clients_.size(); ++i) all.push_back(id_of(i));
+      schedule_step(m, at, all, cells);
+      break;
+    }
+    case k::step: do_step(false, std::nullopt); break;
+    case k::from_executor: {
+      const auto m = std::move(*result_);
+      result_.reset();
+      std::vector<request_id> all;
+      for (std::size_t i = 0; i < clients_.size(); ++i) all.push_back(id_of(i));
+      std::visit(overloaded{
+                     [&](const step_done& x) { schedule_step(x, column::step_done, all, cells); },
+                     [&](const step_failed& x) { schedule_step(x, column::step_failed, all, cells); },
+                 },
+                 m);
+      break;
+    }
+    case k::delivered: {
+      session_effects out;
+      clients_[c.who].outstanding = false;
+      clients_[c.who].session.on_delivered(out);
+      run_session(c.who, out);
+      break;
+    }
+    case k::resume: clients_[c.who].withholds = false; break;
+    case k::fault:
+      ++faults_;
+      ++faults_met_;
+      do_fault(c, cells);
+      break;
+  }
+  check();
+  told_ = nullptr;
+}
+
+// ---- messages
+
+void world::do_up(std::size_t i, cell_counts& cells) {
+  const auto m = clients_[i].up.take();
+  const auto close = [&](const cancel& x) {
+    const auto at = index_of(x.request);
+    if (at < clients_.size() && machine_.state_of(x.request) != request_state::gone) clients_[at].closed = true;
+    schedule(x, column::cancel, x.request, cells);
+  };
+  std::visit(overloaded{
+                 [&](const submit& x) { schedule(x, column::submit, x.request, cells); },
+                 [&](const cancel& x) { close(x); },
+                 [&](const reader_stalled& x) { schedule(x, column::reader_stalled, x.request, cells); },
+                 [&](const reader_resumed& x) { schedule(x, column::reader_resumed, x.request, cells); },
+                 [&](const down&) { close(cancel{id_of(i), end_reason::session_crash, now_}); },
+             },
+             m);
+}
+
+void world::do_down(std::size_t i) {
+  auto& c = clients_[i];
+  const auto m = c.down.take();
+  session_effects out;
+  std::visit(overloaded{
+                 [&](const admitted& x) { c.session.on(x, out); },
+                 [&](const refused& x) { c.session.on(x, out); },
+                 [&](const tokens_out& x) {
+                   if (!x.token) return;
+                   decoded_token t;
+                   t.text = text_of(x.token->token);
+                   t.piece.token = x.token->token;
+                   t.is_end = x.is_end;
+                   t.cached_tokens = x.cached_tokens;
+                   c.session.on_token(std::move(t), now_, out);
+                 },
+                 [&](const ended& x) { c.session.on(x, {}, out); },
+             },
+             m);
+  run_session(i, out);
+}
+
+void world::run_session(std::size_t i, session_effects& out) {
+  auto& c = clients_[i];
+  for (auto& e : out) {
+    std::visit(overloaded{
+                   [&](session_effect::accepted&) {
+                     if (c.finishes) throw broken("a client is told that it was accepted after its end");
+                   },
+                   [&](session_effect::deliver&) {
+                     if (c.finishes) throw broken("a delta comes after the end");
+                     if (std::exchange(c.outstanding, true)) throw broken("two deltas are outstanding");
+                   },
+                   [&](session_effect::finish&) {
+                     if (++c.finishes > 1) throw broken("a client is told two ends");
+                   },
+                   [&](session_effect::cancel_request& x) { c.up.emplace_back(x.message); },
+                   [&](session_effect::stalled&) { c.up.emplace_back(reader_stalled{id_of(i)}); },
+                   [&](session_effect::resumed&) { c.up.emplace_back(reader_resumed{id_of(i)}); },
+                   [&](session_effect::quit&) {
+                     if (c.state != life::alive) throw broken("a session quits twice");
+                     if (c.finishes != 1) throw broken("a session quits before its client was told the end");
+                     c.state = life::quit;
+                     c.outstanding = c.withholds = false;
+                     if (!c.down.empty()) throw broken("something follows a session's end");
+                   },
+               },
+               e);
+  }
+}
+
+void world::perform(effects& out) {
+  scheduled_ = true;
+  const auto to_client = [this](request_id id, to_session m) {
+    auto& c = clients_.at(index_of(id));
+    if (c.state == life::alive) c.down.emplace_back(std::move(m));
+  };
+  for (auto& e : out) {
+    std::visit(overloaded{
+                   [&](admitted& x) {
+                     if (++clients_.at(index_of(x.request)).admissions > 1) throw broken("a request is admitted twice");
+                     to_client(x.request, x);
+                   },
+                   [&](refused& x) { to_client(x.request, x); },
+                   [&](tokens_out& x) {
+                     auto& c = clients_.at(index_of(x.request));
+                     if (c.ends) throw broken("a token comes after the end");
+                     if (c.closed) throw broken("a token comes after the cancel");
+                     if (x.token) c.told.push_back(x.token->token);
+                     to_client(x.request, x);
+                   },
+                   [&](ended& x) {
+                     auto& c = clients_.at(index_of(x.request));
+                     if (++c.ends > 1) throw broken("a request ends twice");
+                     if (x.completion_tokens != c.told.size()) throw broken("a counted token was not told");
+                     to_client(x.request, x);
+                   },
+                   [&](reserve& x) {
+                     if (owner(x.lease.request).closed) throw broken("blocks are asked for the dying");
+                     auto& story = leases_[x.lease];
+                     if (story[2]) throw broken("blocks are asked for a released lease");
+                     story[0] = 1;
+                     to_allocator_.emplace_back(std::move(x));
+                   },
+                   [&](publish& x) { to_allocator_.emplace_back(std::move(x)); },
+                   [&](release& x) {
+                     const auto found = leases_.find(x.lease);
+                     if (found == leases_.end()) throw broken("a lease is released that is not open");
+                     if (++found->second[2] > 1) throw broken("a lease is released twice");
+                     to_allocator_.emplace_back(x);
+                   },
+                   [&](audit& x) {
+                     to_allocator_.emplace_back(x);
+                     if (scene_->host_blocks > 0) to_mover_.emplace_back(std::move(x));
+                   },
+                   [&](move_out& x) {
+                     if (owner(x.lease.request).closed) throw broken("a move begins for the dying");
+                     to_mover_.emplace_back(std::move(x));
+                     named_ = true;
+                   },
+                   [&](move_in& x) {
+                     if (owner(x.parked.request).closed) throw broken("a move begins for the dying");
+                     to_mover_.emplace_back(std::move(x));
+                     named_ = true;
+                   },
+                   [&](drop_parked& x) { to_mover_.emplace_back(x); },
+                   [&](step_plan& x) { accept(x); },
+                   [&](preempted&) {},
+                   [&](gave_up&) {},
+                   [&](stopped&) {
+                     if (++stops_ > 1) throw broken("stopped is told twice");
+                   },
+                   [&](violation& x) { throw broken("violation: " + x.invariant); },
+               },
+               e);
+  }
+}
+
+void world::accept(const step_plan& p) {
+  if (plan_ || result_) throw broken("a step is planned while one is in flight");
+  if (p.step.value != ++steps_) throw broken("step ids are not consecutive");
+  if (p.items.empty()) throw broken("a plan is empty");
+  for (const auto& item : p.items) {
+    if (owner(item.request).closed || owner(item.request).ends) throw broken("a plan names the dying");
+    if (machine_.state_of(item.request) != request_state::prefilling_in_flight &&
+        machine_.state_of(item.request) != request_state::decoding_in_flight)
+      throw broken("a plan names one that is not in flight");
+    if (item.blocks.size() * scene_->limits.block_size < item.start + item.tokens.size())
+      throw broken("a token has no place");
+  }
+  plan_ = p;
+  named_ = true;
+}
+
+void world::do_allocator() {
+  allocated_ = true;
+  const auto m = to_allocator_.take();
+  std::visit(overloaded{
+                 [&](const reserve& x) {
+                   if (auto got = ledger_.reserve(x)) {
+                     from_allocator_.emplace_back(granted{x.lease, std::move(got->blocks), got->cached});
+                   } else {
+                     if (ledger_.held_by(x.lease) == 0 && leases_.contains(x.lease)) leases_[x.lease][1] = 1;
+                     from_allocator_.emplace_back(denied{x.lease});
+                   }
+                 },
+                 [&](const publish& x) {
+                   if (!ledger_.publish(x)) throw broken("what is published does not follow what was");
+                 },
+                 [&](const release& x) {
+                   from_allocator_.emplace_back(released{x.lease, ledger_.release(x).usable});
+                   leases_.erase(x.lease);
+                 },
+                 [&](const audit& x) {
+                   if (ledger_.quarantine_unknown(x.live) > 0) throw broken("an audit finds a leak");
+                 },
+             },
+             m);
+}
+
+}  // namespace troupe::core::sim

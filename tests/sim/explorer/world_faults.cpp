@@ -1,0 +1,67 @@
+// What goes wrong in a world: faults, and time that passes.
+#include "tests/sim/explorer/world.hpp"
+
+namespace troupe::core::sim {
+
+void world::do_fault(const choice& c, cell_counts& cells) {
+  session_effects out;
+  const std::size_t i = c.who;
+  const bool alive = i < clients_.size() && clients_[i].state == life::alive;
+  switch (c.which) {
+    case fault::disconnect: clients_[i].session.on_cancel(end_reason::client_gone, now_, out); break;
+    case fault::cancel:
+      if (alive && !clients_[i].session.finished())
+        clients_[i].session.on_cancel(end_reason::cancelled, now_, out);
+      else  // late, or of nobody
+        clients_[i < clients_.size() ? i : 0].up.emplace_back(cancel{id_of(i), end_reason::cancelled, now_});
+      break;
+    case fault::time_passes: on_time(cells); break;
+    case fault::stall: clients_[i].withholds = true; break;
+    case fault::step_failed: do_step(true, std::nullopt); break;
+    case fault::bad_logits: do_step(false, i); break;
+    case fault::move_failed: do_copy(i, false); break;
+    case fault::corrupt: do_mover(true); break;
+    case fault::crash: {
+      auto& x = clients_[i];
+      x.state = life::crashed;
+      x.down.clear();
+      x.outstanding = x.withholds = false;
+      x.up.emplace_back(down{});
+      break;
+    }
+    case fault::drain:
+    case fault::stop: {
+      ending_ = true;
+      std::vector<request_id> all;
+      for (std::size_t k = 0; k < clients_.size(); ++k) all.push_back(id_of(k));
+      if (c.which == fault::drain) {
+        schedule_step(core::drain{}, column::drain, all, cells);
+      } else {
+        for (auto& x : clients_) x.closed = x.closed || x.admissions > 0;
+        schedule_step(core::stop{end_reason::shutdown, "over"}, column::stop, all, cells);
+      }
+      break;
+    }
+    case fault::repeat:
+      clients_[i].resubmitted = true;
+      schedule(submit_of(id_of(i), scene_->clients[i]), column::submit, id_of(i), cells);
+      break;
+  }
+  if (!out.empty()) run_session(i, out);
+}
+
+void world::on_time(cell_counts& cells) {
+  now_ += long_time_us;
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    const auto state = machine_.state_of(id_of(i));
+    if (state == request_state::gone) continue;
+    if (scene_->clients[i].deadline) clients_[i].closed = true;
+    const bool moves = state == request_state::moving_out || state == request_state::moving_in;
+    ++cells[static_cast<int>(state)][static_cast<int>(moves ? column::move_late : column::deadline)];
+  }
+  effects out;
+  machine_.on(tick{}, now_, out);
+  perform(out);
+}
+
+}  // namespace troupe::core::sim

@@ -1,0 +1,42 @@
+// What `troupe-bench` measures, one function per subcommand, each in its own file. They print their
+// figures and nothing else; none knows the command line.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "gpu/make_backend.hpp"
+#include "tools/bench/load_plan.hpp"
+
+namespace troupe {
+
+/// The device alone: prefill tokens/s for 512 tokens and decode tokens/s at 1, 8, 16 and 32
+/// sequences, each the median of three runs.
+void bench_engine(const std::string& model, gpu::backend_options options, bool json);
+
+/// What the block ledger and its prefix index cost a step of 32 sequences, beside the time such a
+/// step takes (`step_ms`).
+void bench_bookkeeping(double step_ms, bool json);
+
+/// What a prefix found in the cache and a request brought back from the host tier cost, beside
+/// computing the same again.
+void bench_cache(const std::string& model, gpu::backend_options options, bool json);
+
+/// A load on a server by its URL, and what the clients saw. False: some request failed, and not
+/// because it was cancelled.
+bool bench_serve(const load_options&, const std::string& command);
+
+struct policy_options {
+  std::vector<std::string> tables;  ///< empty: all
+  bool quick = false;               ///< a few short requests: does it work, not how fast is it
+  double rate = 0;                  ///< arrivals a second; 0: 70 % of what was measured
+  std::uint64_t seed = 1;
+};
+/// What `tables` may name.
+extern const std::vector<std::string> policy_tables;
+
+/// The same requests under one policy after another: serial, fixed batches and continuous batching;
+/// recompute and KV cache; prefill and decode mixed and apart; batching windows; length buckets.
+void bench_policies(const std::string& model, gpu::backend_options options, const policy_options&,
+                    const std::string& command, bool json);
+
+}  // namespace troupe

@@ -1,0 +1,124 @@
+// troupe-bench: how fast the parts are on this machine. The command line alone; the figures are
+// made elsewhere.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/bench/bench.hpp"
+#include "tools/bench/build_facts.hpp"
+
+namespace {
+
+void add_serve_options(CLI::App& serve, troupe::load_options& o, std::string& words) {
+  serve.add_option("URL", o.url, "http://host[:port][/base] of an OpenAI-compatible server")
+      ->required();
+  serve.add_option("--endpoint", o.endpoint, "completions or chat, both streamed")
+      ->check(CLI::IsMember({"completions", "chat"}))
+      ->capture_default_str();
+  serve.add_option("--model", o.model, "default: the first the server lists");
+  serve.add_option("--api-key", o.api_key, "sent as a bearer token")->envname("OPENAI_API_KEY");
+  auto* clients = serve
+                      .add_option("--clients", o.clients,
+                                  "closed loop: clients, each with one request at a time")
+                      ->check(CLI::Range(1, 10000))
+                      ->capture_default_str();
+  serve.add_option("--rate", o.rate, "open loop: requests a second, Poisson arrivals")
+      ->check(CLI::Range(0.001, 100000.0))
+      ->excludes(clients);
+  auto* requests = serve.add_option("--requests", o.requests, "how many in all")
+                       ->check(CLI::Range(1, 10'000'000))
+                       ->capture_default_str();
+  serve
+      .add_option("--duration", o.duration_s,
+                  "seconds in which requests begin, instead of a number of them")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->excludes(requests);
+  serve.add_option("--prompt-words", words, "N, or LOW:HIGH for lengths between")
+      ->default_str("60");
+  serve.add_option("--max-tokens", o.max_tokens, "of each answer")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  serve.add_flag("!--no-ignore-eos", o.ignore_eos, "let answers end by themselves");
+  serve
+      .add_option("--cancel-share", o.cancel_share,
+                  "share of the requests killed after a random number of tokens")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  serve.add_option("--slow-share", o.slow_share, "share of the requests whose client reads slowly")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  serve.add_option("--slow-bytes-per-s", o.slow_bytes_per_s, "what a slow reader reads")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  serve.add_option("--slo-ttft-ms", o.slo_ttft_ms, "goodput: first token within")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  serve.add_option("--slo-tpot-ms", o.slo_tpot_ms, "goodput: milliseconds per token")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  serve.add_option("--timeout", o.timeout_s, "seconds for one request")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  serve.add_option("--seed", o.seed, "of prompts, arrivals and who leaves")->capture_default_str();
+  serve.add_option("--json", o.json_file,
+                   "write JSON here (-: the standard output, as into a pipe)");
+  serve.add_option("--plot", o.plot_file, "write the latencies' distributions here, as SVG");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"troupe-bench: how fast the parts are on this machine"};
+  app.require_subcommand(1);
+  std::string model;
+  troupe::gpu::backend_options options;
+  bool json = false;
+  double step_ms = 35;
+
+  CLI::App* engine = app.add_subcommand("engine", "the device alone: prefill and decode rates");
+  CLI::App* cache =
+      app.add_subcommand("cache", "prefix hits and parked requests, beside computing again");
+  CLI::App* policies = app.add_subcommand(
+      "policies", "the same requests under one policy after another, in process");
+  for (auto* device : {engine, cache, policies}) {
+    device->add_option("MODEL", model, "GGUF file")->required();
+    device->add_option("--threads", options.threads, "0: the cores this process may use");
+    device->add_option("--isa", options.isa, "auto, avx512-vnni, avx2, portable");
+  }
+  troupe::policy_options policy;
+  policies->add_option("--table", policy.tables, "only this one; may be repeated")
+      ->check(CLI::IsMember(troupe::policy_tables));
+  policies->add_flag("--quick", policy.quick,
+                     "a few short requests: does it work, not how fast is it");
+  policies
+      ->add_option("--rate", policy.rate,
+                   "arrivals a second; default: 70 % of what a first run measures")
+      ->check(CLI::Range(0.001, 100000.0));
+  policies->add_option("--seed", policy.seed, "of requests and arrivals")->capture_default_str();
+  CLI::App* bookkeeping =
+      app.add_subcommand("bookkeeping", "block ledger and prefix index: time per step");
+  bookkeeping->add_option("--step-ms", step_ms, "the step's own time, to compare with")
+      ->check(CLI::PositiveNumber);
+  for (auto* each : app.get_subcommands({})) each->add_flag("--json", json, "one line of JSON");
+
+  CLI::App* serve =
+      app.add_subcommand("serve", "a load on a server by its URL: latencies, rates, goodput");
+  troupe::load_options load;
+  std::string words = "60";
+  add_serve_options(*serve, load, words);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (*engine) troupe::bench_engine(model, options, json);
+    if (*cache) troupe::bench_cache(model, options, json);
+    if (*bookkeeping) troupe::bench_bookkeeping(step_ms, json);
+    if (*policies)
+      troupe::bench_policies(model, options, policy, troupe::command_line(argc, argv), json);
+    if (*serve) {
+      troupe::read_word_range(words, load);
+      return troupe::bench_serve(load, troupe::command_line(argc, argv)) ? 0 : 1;
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "troupe-bench: {}\n", error.what());
+    return 1;
+  }
+}
