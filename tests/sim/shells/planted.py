@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Plants faults in the actor shells, one at a time, and lets troupe-simulate look for each.
+
+A planted shell is compiled beside the build and linked in front of it, so neither the sources nor the build change.
+
+  planted.py BUILD_DIR [--only NAME] [--jobs N]
+
+Prints one line per fault: found or not, after how many runs, by which rule. Exit code 1 if one is not found, or if the
+simulator complains of the shells as they are.
+"""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SCHEDULER, SESSION, ALLOCATOR, EXECUTOR, MOVER = (
+    f"actors/{role}_actor.cpp" for role in ("scheduler", "session", "allocator", "executor", "mover"))
+
+# name, file, text, what stands there instead
+FAULTS = [
+    ("the death of a session is ignored", SCHEDULER,
+     "      close(core::cancel{found->second, core::end_reason::session_crash, now()});", "      return;"),
+    ("sessions are not monitored", SCHEDULER, "    self->monitor(session);\n", ""),
+    ("a session that ended is not forgotten", SCHEDULER,
+     "    to_session(request, x);\n    forget(request);\n  }\n  void perform(core::reserve",
+     "    to_session(request, x);\n  }\n  void perform(core::reserve"),
+    ("the address of a session that ended is kept", SCHEDULER,
+     "    by_address.erase(found->second.session.address());\n", ""),
+    ("a session that ended is still monitored", SCHEDULER,
+     "    self->demonitor(found->second.session.address());\n    by_address.erase(found->second.session.address());\n", ""),
+    ("started is told with every step", SCHEDULER, "std::exchange(found->second.started, true)", "found->second.started"),
+    ("a second cancel is passed on only when it is the first", SCHEDULER,
+     "      found->second.cancel_seen_at = event.seen_at;\n    apply(event);",
+     "      return void(found->second.cancel_seen_at = event.seen_at);\n    apply(event);"),
+    ("the timer is set once", SCHEDULER, "        state->ticking = false;\n", ""),
+    ("the end of a crashed session is not recorded", SCHEDULER,
+     "    if (x.why == core::end_reason::session_crash) report_crash(x);", "    if (false) report_crash(x);"),
+    ("a parked copy is not dropped", SCHEDULER, "    if (neighbours.mover) self->send(neighbours.mover, x);\n  }\n"
+     "  void perform(core::preempted", "  }\n  void perform(core::preempted"),
+    ("stopped is not shown", SCHEDULER, "gauges->stopped = true;", "gauges->draining = true;"),
+    ("a cancel is not passed on", SESSION, "{ self->send(context.scheduler, x.message); }", "{ (void)x; }"),
+    ("a sink that is gone is not noticed", SESSION,
+     "      machine.on_cancel(core::end_reason::client_gone, now(), out);", "      return;"),
+    ("the end told is not remembered", SESSION, "    told_end = true;\n", ""),
+    ("the death of a session is not told to its client", SESSION,
+     "      client->end(std::move(end));\n    } catch", "    } catch"),
+    ("a session that ended does not quit", SESSION, "    self->quit();\n", ""),
+    ("a token after the end changes the phase", SESSION,
+     "      if (!machine.finished()) *phase = core::life_phase::decode;", "      *phase = core::life_phase::decode;"),
+    ("the credit is not given back", SESSION,
+     "state->run([&] { state->machine.on_delivered(state->out); });", "(void)state;"),
+    ("a stalled reader is not told of", SESSION, "self->send(context.scheduler, core::reader_stalled{id});", ""),
+    ("a resumed reader is not told of", SESSION, "self->send(context.scheduler, core::reader_resumed{id});", ""),
+    ("a release is dropped", ALLOCATOR, "if (state->is_to_be_forgotten(ask)) return;",
+     "if (ask.why == core::end_reason::client_gone) return;"),
+    ("a release is not answered", ALLOCATOR,
+     "        self->send(scheduler, core::released{ask.lease, back.usable});\n", "        (void)back;\n"),
+    ("a denial is not answered", ALLOCATOR, "          self->send(scheduler, core::denied{ask.lease});\n", ""),
+    ("a publish is applied twice", ALLOCATOR, "        if (!state->ledger.publish(computed))",
+     "        state->ledger.publish(computed);\n        if (!state->ledger.publish(computed))"),
+    ("a failed step is not reported", EXECUTOR, "self->send(scheduler, core::step_failed{plan.step, e.what()});", ""),
+    ("a failed step is reported as done", EXECUTOR, "self->send(scheduler, core::step_failed{plan.step, e.what()});",
+     "self->send(scheduler, core::step_done{plan.step, {}, 0});"),
+    ("all slices use the first one's blocks", EXECUTOR, "    slice.blocks = item.blocks;",
+     "    slice.blocks = plan.items.front().blocks;"),
+    ("a step is run twice", EXECUTOR, "        auto report = to_report(device->run(*planned));",
+     "        auto report = to_report(device->run(*planned));\n        self->send(scheduler, report);"),
+    ("checksums are not compared", MOVER, "if (!out && !intact(granted))", "if (false)"),
+    ("a failed copy counts as good", MOVER, "ok ? core::move_outcome::ok : core::move_outcome::failed",
+     "core::move_outcome::ok"),
+    ("a refused copy is not answered", MOVER,
+     "      finish({move, core::move_outcome::failed});  // refused before it touched anything\n", ""),
+    ("a dropped copy stays", MOVER, "    if (ledger.drop(lease) == 0 &&", "    if (false &&"),
+]
+
+
+def output_of(command, **more):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **more).stdout
+
+
+class Build:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder).resolve()
+        self.compile = {
+            str(pathlib.Path(entry["file"]).resolve()): entry
+            for entry in json.loads((self.folder / "compile_commands.json").read_text())
+        }
+        lines = output_of(["ninja", "-C", str(self.folder), "-t", "commands", "troupe-simulate"]).splitlines()
+        self.link = next(line for line in reversed(lines) if " -o bin/troupe-simulate " in line)
+
+    def planted(self, target, name, file, old, new):
+        """Compiles `file` with the fault and links a simulator with it."""
+        text = (ROOT / file).read_text()
+        if text.count(old) != 1:
+            raise ValueError(f"{name}: its text stands {text.count(old)} times in {file}")
+        text = text.replace(old, new)
+        source = target.with_suffix(".cpp")
+        source.write_text(text)
+        words = shlex.split(self.compile[str(ROOT / file)]["command"])
+        for flag, value in (("-o", str(target.with_suffix(".o"))), ("-c", str(source))):
+            words[words.index(flag) + 1] = value
+        for flag in ("-MT", "-MF"):
+            if flag in words:
+                words[words.index(flag) + 1] = str(target.with_suffix(".d"))
+        subprocess.run([*words, "-Wno-error"], check=True, cwd=self.folder)
+        link = self.link.replace(" -o bin/troupe-simulate ", f" {target.with_suffix('.o')} -o {target} -s ")
+        subprocess.run(link, shell=True, check=True, cwd=self.folder)
+
+
+def look(program, jobs):
+    ran = subprocess.run([program, "--ci", "--json", "--jobs", str(jobs)], capture_output=True, text=True, check=False)
+    answer = json.loads(ran.stdout) if ran.stdout else {}
+    return ran.returncode, answer, ran.stderr.strip()
+
+
+def main():
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("build")
+    asked.add_argument("--only", help="faults whose name has this in it")
+    asked.add_argument("--jobs", type=int, default=2)
+    asked.add_argument("--compile-only", metavar="FOLDER", help="leave the planted programs there and run none")
+    asked.add_argument("--programs", metavar="FOLDER", help="run the planted programs of --compile-only")
+    asked = asked.parse_args()
+    build = Build(asked.build)
+    missed = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(asked.compile_only or asked.programs or scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not asked.only and not asked.compile_only:
+            code, answer, error = look(build.folder / "bin" / "troupe-simulate", asked.jobs)
+            print(f"as it is: {'sound' if code == 0 else 'NOT SOUND'}, {answer.get('runs', 0)} runs {error}", flush=True)
+            missed += code != 0
+        chosen = [(folder / f"planted-{number}", *fault) for number, fault in enumerate(FAULTS)
+                  if not asked.only or asked.only in fault[0]]
+        if not asked.programs:
+            with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
+                list(pool.map(lambda one: build.planted(*one), chosen))
+        for program, name, *_ in chosen:
+            if asked.compile_only:
+                break
+            code, answer, error = look(program, asked.jobs)
+            found = code == 1 and "violation" in answer
+            missed += not found
+            rule = answer.get("found_as", error) if found else error
+            print(f"{'found' if found else 'NOT FOUND'} | {name} | {answer.get('found_after_runs', answer.get('runs', 0))} | "
+                  f"{answer.get('scenario', '')} | {rule}", flush=True)
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

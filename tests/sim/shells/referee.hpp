@@ -1,0 +1,120 @@
+// What must hold at every moment of a run, kept from the messages alone and beside the shells' own
+// books: who holds which block, which step and moves are under way, who has ended. Sees each
+// message when it is sent and when it is about to be handled; the first broken rule ends the run.
+// Owned by the world; changes nothing.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/core/observer.hpp"
+#include "tests/sim/shells/edge.hpp"
+#include "tests/sim/shells/scenario.hpp"
+
+namespace troupe::sim {
+
+class referee final : public core::observer {
+ public:
+  explicit referee(const scenario& of)
+      : of_(of), requests_(of.clients.size()), holders_(of.limits.num_blocks) {}
+
+  void sent(const edge& on, const caf::type_erased_tuple& what);
+  void handling(const edge& on, const caf::type_erased_tuple& what);
+  /// The handler has returned: the books agree.
+  void handled();
+  /// Nothing is under way and everybody has gone.
+  void at_rest();
+
+  void complain(const std::string& what) {
+    if (broken_.empty()) broken_ = what;
+  }
+  /// Empty: nothing was broken.
+  const std::string& broken() const { return broken_; }
+
+  /// Time has been moved: deadlines may be the reason of an end.
+  void time_moved() { time_moved_ = true; }
+  bool cancel_forwarded(std::uint32_t session) const { return requests_[session].forwarded; }
+  bool stall_told(std::uint32_t session) const { return requests_[session].stalled; }
+  /// The scheduler owes this session an end, or one that died was not yet noticed.
+  bool serves_somebody() const;
+  /// Ends told to the observer for this session's request.
+  std::uint32_t ends_recorded(std::uint32_t session) const { return requests_[session].recorded; }
+  /// The blocks of the oldest copy may be touched now.
+  void copy_ends();
+
+  // core::observer
+  void on_end(const core::request_record& record) override;
+  void on_step(const core::step_record&) override {}
+  void on_pool(const core::pool_record& record) override { pool_ = record; }
+  void on_released(core::end_reason, bool, std::uint32_t blocks,
+                   const core::pool_record& after) override {
+    released_ += blocks;
+    pool_ = after;
+  }
+  void on_release_latency(double seconds) override;
+  void on_load(std::uint32_t, std::uint32_t) override {}
+  void on_preemption(bool parked) override { ++(parked ? parks : preemptions); }
+  void on_move(const core::move_record&) override {}
+  void on_host_tier(const core::host_tier_record& record) override { host_ = record; }
+  void on_prefix(std::uint32_t, std::uint32_t) override {}
+  void on_inter_token(double) override {}
+  void on_violation(const std::string& invariant) override { complain("reported: " + invariant); }
+
+  std::uint64_t preemptions = 0, parks = 0;
+
+ private:
+  struct watched {
+    bool submitted = false, admitted = false, started = false, terminal = false;
+    bool forwarded = false;                  // the session has told the scheduler to end it
+    bool stalled = false;                    // ... that its reader is behind
+    std::optional<core::end_reason> closed;  // the scheduler has been told, for this reason
+    core::lease_id lease;                    // the last one asked for
+    std::uint32_t recorded = 0;
+  };
+  struct lease_book {
+    std::vector<core::block_id> blocks;
+    bool granted = false, released = false;
+    bool denied = false;  // before it held anything; a release may be on its way
+  };
+  struct named_part {
+    core::request_id request;
+    core::lease_id lease;
+  };
+  struct move_book {
+    core::move_id id;
+    core::lease_id lease, copy;
+    std::vector<core::block_id> blocks;
+  };
+
+  watched* find(core::request_id id);
+  lease_book* book(core::lease_id lease);
+  void by_scheduler_to_session(const edge& on, const caf::type_erased_tuple& what);
+  void by_scheduler_to_allocator(const caf::type_erased_tuple& what);
+  void by_allocator(const caf::type_erased_tuple& what);
+  void planned(const core::step_plan& plan);
+  void computed(const core::step_plan& plan);
+  void move_begun(core::move_id id, core::request_id request, core::lease_id copy,
+                  const std::vector<core::block_id>& blocks);
+  void ended(const core::ended& x);
+  void released(const core::release& x);
+  void give_back(core::lease_id lease);
+  void closed_by(core::request_id request, core::end_reason why);
+
+  const scenario& of_;
+  std::vector<watched> requests_;
+  std::map<core::lease_id, lease_book> leases_;
+  std::vector<std::vector<core::lease_id>> holders_;  // per block
+  std::optional<core::step_plan> step_;
+  std::vector<named_part> parts_;  // of the step under way
+  std::uint64_t steps_ = 0;
+  std::vector<move_book> moves_;
+  core::pool_record pool_;
+  core::host_tier_record host_;
+  std::uint64_t released_ = 0, releases_ = 0, answers_ = 0;
+  bool time_moved_ = false;
+  std::vector<core::request_id> failed_;
+  std::string broken_;
+};
+
+}  // namespace troupe::sim
