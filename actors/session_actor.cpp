@@ -156,6 +156,7 @@ struct session {
   void perform(core::session_effect::resumed&) { self->send(context.scheduler, core::reader_resumed{id}); }
   void perform(core::session_effect::quit&) {
     context.watcher->on_end(record);
+    self->demonitor(context.scheduler.address());  // else the scheduler keeps this actor's memory for as long as it lives
     self->quit();
   }
 

@@ -36,7 +36,7 @@ cpu_backend::cpu_backend(std::shared_ptr<const loaded_model> model, const backen
       weights_(model_->file, model_->config, workers_),
       kv_(model_->config, options.block_size, options.num_blocks, workers_),
       forward_(model_->config, weights_, kv_, kernels_, workers_),
-      samplers_(forward_pass::logit_rows, sampler(kernels_)),
+      samplers_(forward_pass::logit_rows, sampler(kernels_, model_->config.vocab)),
       copier_(kv_) {
   info_ = {"cpu",
            kernels_.isa,

@@ -63,6 +63,7 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
   region_ = memory_region(floats * 4 + activation_bytes(segment_rows, config.width) +
                           activation_bytes(segment_rows, attention_width) +
                           activation_bytes(segment_rows, config.ffn_width));
+  std::memset(region_.data(), 0, region_.size());  // all of it now: a server's memory is what it is from the start
   hidden_ = take_floats(segment_rows * hidden_stride_);
   q_ = take_floats(segment_rows * q_stride_);
   k_ = take_floats(segment_rows * kv_stride_);

@@ -32,7 +32,8 @@ struct row_answer {
 /// One per thread that samples; keeps memory between rows, no state.
 class sampler {
  public:
-  explicit sampler(const kernel_table& kernels) : kernels_(kernels) {}
+  /// Given the vocabulary it takes its memory at once, so that a server's does not grow with the largest batch it has seen.
+  explicit sampler(const kernel_table& kernels, std::uint32_t vocab = 0) : kernels_(kernels), weights_(vocab) {}
   row_answer answer(const row_query& query);
 
  private:

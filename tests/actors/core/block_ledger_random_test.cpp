@@ -165,7 +165,7 @@ class ledger_trial {
 
 }  // namespace
 
-TEST_CASE("block_ledger: random events agree with a naive model after each, contents included", "[core]") {
+TEST_CASE("block_ledger: random events agree with a naive model after each, contents included", "[core][random]") {
   std::uint64_t granted = 0, denied = 0, hits = 0, shared = 0, published = 0, lost = 0, forgotten = 0, evicted = 0,
                 quarantined = 0, events = 0;
   const auto last_seed = testing::seeds(800, 5000);

@@ -42,7 +42,8 @@ struct machine_alone {
   }
 };
 
-/// Its prompt, one block long, is granted the block of its number; the first step with it is in flight.
+/// Its prompt, one block long, is granted the block of its number; the first step with it is in
+/// flight.
 inline void start_one(machine_alone& a, const submit& s) {
   a.send(s);
   a.send(granted{{s.request, 1}, {static_cast<block_id>(s.request.value)}, 0});

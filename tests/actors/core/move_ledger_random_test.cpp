@@ -241,7 +241,7 @@ struct walk {
 
 }  // namespace
 
-TEST_CASE("move_ledger: random events agree with a naive model after each", "[core]") {
+TEST_CASE("move_ledger: random events agree with a naive model after each", "[core][random]") {
   std::uint64_t starts = 0, refusals = 0, violations = 0, events = 0;
   const auto last_seed = seeds(300, 10'000);
   for (std::uint64_t seed = 1; seed <= last_seed; ++seed) {

@@ -11,7 +11,8 @@ using troupe::token_id;
 
 namespace {
 
-/// Both have a prompt of 10 and one block, and ask for growth; only the first asked while it was alone.
+/// Both have a prompt of 10 and one block, and ask for growth; only the first asked while it was
+/// alone.
 void start_two(machine_alone& a) {
   start_one(a, make_submit(1, 10, 200));
   start_one(a, make_submit(2, 10, 200));
@@ -31,7 +32,8 @@ TEST_CASE("scheduler: whoever leaves a seat or an ask lets the next one ask at o
   CHECK(a.told<reserve>()[0].lease == lease_id{request_id{2}, 1});
 }
 
-TEST_CASE("scheduler: a grant of another number of blocks than asked for is a violation", "[core]") {
+TEST_CASE("scheduler: a grant of another number of blocks than asked for is a violation",
+          "[core]") {
   machine_alone a(roomy_limits());
   a.send(make_submit(1, 10, 200));
   a.send(granted{{request_id{1}, 1}, {1}, 0});
@@ -99,7 +101,8 @@ TEST_CASE("scheduler: whoever stalls without a place gives its seat away at once
   limits.max_num_seqs = 1;
   machine_alone a(limits);
   start_one(a, make_submit(1, 10, 200));
-  for (std::uint64_t step = 1; a.m.step_in_flight(); ++step) a.send(step_done{step_id{step}, {token_for(1, 5)}, 10});
+  for (std::uint64_t step = 1; a.m.step_in_flight(); ++step)
+    a.send(step_done{step_id{step}, {token_for(1, 5)}, 10});
   REQUIRE(a.m.state_of(request_id{1}) == request_state::decoding);
   a.send(make_submit(2, 10, 5));
   CHECK(a.told<preempted>().empty());
@@ -108,7 +111,8 @@ TEST_CASE("scheduler: whoever stalls without a place gives its seat away at once
   CHECK(a.m.state_of(request_id{2}) == request_state::awaiting_grant);
 }
 
-TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and nobody more", "[core]") {
+TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and nobody more",
+          "[core]") {
   auto limits = roomy_limits();
   limits.max_num_queued_reqs = 1;
   machine_alone a(limits);
@@ -120,7 +124,10 @@ TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and no
   CHECK(a.told<refused>()[0].why == refusal::queue_full);
 }
 
-TEST_CASE("scheduler: an ask is for all that is computed and one token, and growth ends where the request does", "[core]") {
+TEST_CASE(
+    "scheduler: an ask is for all that is computed and one token, and growth ends where the "
+    "request does",
+    "[core]") {
   const auto asked = [](std::uint32_t prompt, std::uint32_t tokens) {
     machine_alone a(roomy_limits());
     a.send(make_submit(1, prompt, tokens));
@@ -150,7 +157,8 @@ TEST_CASE("scheduler: an ask that follows a denial lifts it until its answer is 
   CHECK(a.told<reserve>().size() == 1);
 }
 
-TEST_CASE("scheduler: nobody gives way before the answer to an ask for admission, and then at once", "[core]") {
+TEST_CASE("scheduler: nobody gives way before the answer to an ask for admission, and then at once",
+          "[core]") {
   machine_alone a(roomy_limits());
   start_two(a);
   a.send(make_submit(3, 10, 200));
@@ -175,7 +183,8 @@ TEST_CASE("scheduler: nobody gives way before the answer to an ask for admission
   CHECK(a.told<reserve>()[0].lease.request == request_id{1});
 }
 
-TEST_CASE("scheduler: who has no place asks again as soon as the last of the others leaves", "[core]") {
+TEST_CASE("scheduler: who has no place asks again as soon as the last of the others leaves",
+          "[core]") {
   machine_alone a(roomy_limits());
   start_two(a);
   a.send(granted{{request_id{1}, 1}, {20}, 0});

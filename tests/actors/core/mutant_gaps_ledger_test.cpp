@@ -1,5 +1,5 @@
-// What the ledgers answer to those who only ask: each case stands for planted faults (tests/sim/mutants) that all others
-// let pass.
+// What the ledgers answer to those who only ask: each case stands for planted faults
+// (tests/sim/mutants) that all others let pass.
 #include <catch2/catch.hpp>
 
 #include "actors/core/block_ledger.hpp"
@@ -8,7 +8,8 @@
 using namespace troupe::core;
 using namespace troupe::core::testing;
 
-TEST_CASE("block_ledger: it knows how much a lease holds, and which leases nobody else knows", "[core]") {
+TEST_CASE("block_ledger: it knows how much a lease holds, and which leases nobody else knows",
+          "[core]") {
   block_ledger ledger({10, 4, true});
   REQUIRE(ledger.reserve({lease(1), 3, 0, std::nullopt}));
   REQUIRE(ledger.reserve({lease(2), 2, 0, std::nullopt}));

@@ -1,5 +1,5 @@
-// Rules of the scheduler in a tight pool, with its allocator and mover: each case stands for planted faults
-// (tests/sim/mutants) that all others let pass.
+// Rules of the scheduler in a tight pool, with its allocator and mover: each case stands for
+// planted faults (tests/sim/mutants) that all others let pass.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -36,7 +36,8 @@ void fill_until_preempted(scheduler_world& w) {
 
 }  // namespace
 
-TEST_CASE("scheduler: the queue time and the cached tokens are those of the first grant", "[core]") {
+TEST_CASE("scheduler: the queue time and the cached tokens are those of the first grant",
+          "[core]") {
   auto limits = tight_pool(false);
   limits.prefix_caching = true;
   scheduler_world w(limits);
@@ -94,7 +95,8 @@ TEST_CASE("scheduler: a copy is late at its limit, and is given up once", "[core
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a drain waits for a move that was given up, although no request is left", "[core]") {
+TEST_CASE("scheduler: a drain waits for a move that was given up, although no request is left",
+          "[core]") {
   scheduler_world w(tight_pool(true));
   w.mover_stuck = true;
   fill_until_preempted(w);
@@ -163,7 +165,8 @@ TEST_CASE("scheduler: nobody asks again before the blocks of who moves out are b
   w.require_whole();
 }
 
-TEST_CASE("scheduler: the release of who moved out, well or not, says that the request lives on", "[core]") {
+TEST_CASE("scheduler: the release of who moved out, well or not, says that the request lives on",
+          "[core]") {
   for (const auto outcome : {move_outcome::ok, move_outcome::failed}) {
     scheduler_world w(tight_pool(true));
     fill_until_preempted(w);
@@ -211,6 +214,7 @@ TEST_CASE("scheduler: who comes back from the host tier goes on in the phase it 
     a.send(granted{{request_id{2}, 2}, {2, 3}, 0});
     REQUIRE(a.m.state_of(request_id{2}) == request_state::moving_in);
     a.send(moved{move_id{2}, move_outcome::ok});
-    CHECK(a.m.state_of(request_id{2}) == (prompt == 5 ? request_state::decoding : request_state::prefilling));
+    CHECK(a.m.state_of(request_id{2}) ==
+          (prompt == 5 ? request_state::decoding : request_state::prefilling));
   }
 }

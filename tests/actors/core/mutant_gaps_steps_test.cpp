@@ -9,7 +9,8 @@ using namespace troupe::core;
 using namespace troupe::core::testing;
 using troupe::token_id;
 
-TEST_CASE("scheduler: results in another order than the plan's are a violation and nobody's", "[core]") {
+TEST_CASE("scheduler: results in another order than the plan's are a violation and nobody's",
+          "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 5));
   a.send(make_submit(2, 10, 5));
@@ -39,7 +40,8 @@ TEST_CASE("scheduler: an end or stop token before min_tokens is a token like oth
   CHECK(a.told<ended>()[0].completion_tokens == 3);
 }
 
-TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by prompts or by rows", "[core]") {
+TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by prompts or by rows",
+          "[core]") {
   auto limits = roomy_limits();
   limits.max_step_us = 100'000;
   machine_alone a(limits);
@@ -47,16 +49,20 @@ TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by p
   std::vector<block_id> blocks(126);
   for (block_id b = 0; b < blocks.size(); ++b) blocks[b] = b;
   a.send(granted{{request_id{1}, 1}, blocks, 0});
-  const auto chunk = [&](std::size_t nth) { return a.told<step_plan>().at(0).items.at(nth).tokens.size(); };
+  const auto chunk = [&](std::size_t nth) {
+    return a.told<step_plan>().at(0).items.at(nth).tokens.size();
+  };
   const auto first = chunk(0);
-  for (std::uint64_t step = 1; step <= 5; ++step) a.send(step_done{step_id{step}, {{request_id{1}, false, {}, {}}}, 500'000});
+  for (std::uint64_t step = 1; step <= 5; ++step)
+    a.send(step_done{step_id{step}, {{request_id{1}, false, {}, {}}}, 500'000});
   CHECK(chunk(0) < first);
 
   machine_alone b(limits);
   start_one(b, make_submit(1, 10, 200));
   b.send(granted{{request_id{1}, 1}, {20}, 0});
   b.send(step_done{step_id{1}, {token_for(1, 5)}, 10});
-  for (std::uint64_t step = 2; step < 14; ++step) b.send(step_done{step_id{step}, {token_for(1, 5)}, 500'000});
+  for (std::uint64_t step = 2; step < 14; ++step)
+    b.send(step_done{step_id{step}, {token_for(1, 5)}, 500'000});
   b.send(make_submit(2, 100, 5));
   b.send(granted{{request_id{2}, 1}, {10, 11, 12, 13, 14, 15, 16}, 0});
   b.send(step_done{step_id{14}, {token_for(1, 5)}, 500'000});
@@ -65,7 +71,8 @@ TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by p
   CHECK(b.told<step_plan>()[0].items.back().tokens.size() == 16);
 }
 
-TEST_CASE("scheduler: a plan's item carries what its request asked for, when it samples", "[core]") {
+TEST_CASE("scheduler: a plan's item carries what its request asked for, when it samples",
+          "[core]") {
   auto limits = roomy_limits();
   limits.max_num_batched_tokens = 12;
   machine_alone a(limits);

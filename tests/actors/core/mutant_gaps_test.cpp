@@ -9,7 +9,8 @@ using namespace troupe::core;
 using namespace troupe::core::testing;
 using troupe::token_id;
 
-TEST_CASE("scheduler: end tokens and stop tokens are found in whatever order they are given", "[core]") {
+TEST_CASE("scheduler: end tokens and stop tokens are found in whatever order they are given",
+          "[core]") {
   auto limits = roomy_limits();
   limits.end_tokens = {900, 0};
   scheduler_world w(limits);
@@ -69,10 +70,14 @@ TEST_CASE("scheduler: a release says whether what its request cached goes with i
   const auto leave = [](end_reason why) {
     return [why](machine_alone& a, effects& told) {
       a.send(cancel{request_id{1}, why, 0});
-      a.m.on(step_done{step_id{1}, {{request_id{1}, false, troupe::scored_token{5, -1, {}}, {}}}, 10}, a.now, told);
+      a.m.on(
+          step_done{step_id{1}, {{request_id{1}, false, troupe::scored_token{5, -1, {}}, {}}}, 10},
+          a.now, told);
     };
   };
-  const auto fail = [](machine_alone& a, effects& told) { a.m.on(step_failed{step_id{1}, "x"}, a.now, told); };
+  const auto fail = [](machine_alone& a, effects& told) {
+    a.m.on(step_failed{step_id{1}, "x"}, a.now, told);
+  };
   const auto nonsense = [](machine_alone& a, effects& told) {
     a.m.on(step_done{step_id{1}, {{request_id{1}, true, {}, {}}}, 10}, a.now, told);
   };
@@ -97,7 +102,10 @@ TEST_CASE("scheduler: no salt and an empty one are different scopes for the allo
   CHECK(b.told<reserve>()[0].prefix->scope.salt == "");
 }
 
-TEST_CASE("scheduler: only a slow reader's end speaks of the reader, and a limit of one microsecond is one", "[core]") {
+TEST_CASE(
+    "scheduler: only a slow reader's end speaks of the reader, and a limit of one microsecond is "
+    "one",
+    "[core]") {
   auto limits = roomy_limits();
   limits.stall_limit_us = 1;
   machine_alone a(limits);
@@ -120,7 +128,8 @@ TEST_CASE("scheduler: only a slow reader's end speaks of the reader, and a limit
   CHECK(a.told<ended>()[0].message == "");
 }
 
-TEST_CASE("scheduler: nothing is at rest while a step is in flight, whoever waits for a reader", "[core]") {
+TEST_CASE("scheduler: nothing is at rest while a step is in flight, whoever waits for a reader",
+          "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 200));
   a.send(reader_stalled{request_id{1}});
@@ -130,7 +139,8 @@ TEST_CASE("scheduler: nothing is at rest while a step is in flight, whoever wait
   CHECK(a.m.at_rest());
 }
 
-TEST_CASE("scheduler: every prompt token is looked at, 0 is one, and without a vocabulary all are", "[core]") {
+TEST_CASE("scheduler: every prompt token is looked at, 0 is one, and without a vocabulary all are",
+          "[core]") {
   const auto refused_because = [](std::vector<token_id> prompt, std::uint32_t vocab) {
     auto limits = roomy_limits();
     limits.vocab = vocab;
@@ -149,7 +159,8 @@ TEST_CASE("scheduler: every prompt token is looked at, 0 is one, and without a v
   CHECK(refused_because({5, -1}, 0) == refusal::invalid_token);
 }
 
-TEST_CASE("scheduler: without prefix caching nobody looks for a prefix or publishes one", "[core]") {
+TEST_CASE("scheduler: without prefix caching nobody looks for a prefix or publishes one",
+          "[core]") {
   auto limits = roomy_limits();
   limits.prefix_caching = false;
   machine_alone a(limits);
@@ -161,7 +172,8 @@ TEST_CASE("scheduler: without prefix caching nobody looks for a prefix or publis
   CHECK(a.told<publish>().empty());
 }
 
-TEST_CASE("scheduler: every event looks at the deadlines, also the late and the unknown", "[core]") {
+TEST_CASE("scheduler: every event looks at the deadlines, also the late and the unknown",
+          "[core]") {
   const auto ends_late = [](const auto& event) {
     machine_alone a(roomy_limits());
     auto s = make_submit(1, 10, 50);
@@ -241,7 +253,10 @@ TEST_CASE("scheduler: the last token says whether it is text", "[core]") {
   }
 }
 
-TEST_CASE("scheduler: each deadline ends at its moment and not before, a request's own before the default", "[core]") {
+TEST_CASE(
+    "scheduler: each deadline ends at its moment and not before, a request's own before the "
+    "default",
+    "[core]") {
   struct one {
     end_reason why;
     std::uint64_t deadlines_ms::*which;

@@ -4,7 +4,17 @@
 // death by a message on the way back, behind what the target had sent before. Owned by the world;
 // decides nothing, drops nothing of its own.
 #pragma once
-#include <caf/all.hpp>
+#include <caf/actor.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/attachable.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/monitorable_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 #include <deque>
 #include <string>
 

@@ -38,6 +38,11 @@ class referee final : public core::observer {
   bool stall_told(std::uint32_t session) const { return requests_[session].stalled; }
   /// The scheduler owes this session an end, or one that died was not yet noticed.
   bool serves_somebody() const;
+  /// The scheduler has taken this session's request and knows of no end.
+  bool goes_on(std::uint32_t session) const {
+    const auto& request = requests_[session];
+    return request.submitted && !request.terminal && !request.closed;
+  }
   /// Ends told to the observer for this session's request.
   std::uint32_t ends_recorded(std::uint32_t session) const { return requests_[session].recorded; }
   /// The blocks of the oldest copy may be touched now.

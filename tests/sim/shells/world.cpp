@@ -207,7 +207,8 @@ void world::collect_steady() {
             [](const auto& a, const auto& b) { return a.number < b.number; });
 }
 
-// Those that have stopped may read on at any time; when nothing is under way they, or the timer, must.
+// Those that have stopped may read on at any time; when nothing is under way they, or the timer,
+// must.
 void world::collect_readers() {
   for (std::uint32_t i = 0; i < clients_.size(); ++i)
     if (clients_[i].sink && !clients_[i].sink->reads())
@@ -240,7 +241,7 @@ void world::perform(const option& chosen) {
     case doing::timer:
       say("the next timer");
       ++timers_at_rest_;
-      referee_.time_moved();
+      time_moves();
       coordinator_.trigger_timeout();
       break;
     case doing::disturb:
@@ -310,10 +311,16 @@ void world::check_reader(const edge& on, bool was_token) {
     referee_.complain(name + " kept to itself that its reader has caught up");
 }
 
-// Whoever reads, and has nothing under way that says so, is not slow.
+// The scheduler looks at its readers when time moves, and not otherwise.
+void world::time_moves() {
+  referee_.time_moved();
+  for (auto& one : clients_)
+    one.may_be_slow = one.may_be_slow || !one.sink || !one.sink->reads() || !one.front->empty() ||
+                      !one.from->empty();
+}
+
 void world::check_slow_reader(const edge& on) {
-  const auto& one = clients_[on.session()];
-  if (one.sink && one.sink->reads() && one.front->empty() && one.from->empty())
+  if (!clients_[on.session()].may_be_slow)
     referee_.complain("session " + std::to_string(on.session() + 1) +
                       " ended for a slow reader who reads");
 }
@@ -321,8 +328,11 @@ void world::check_slow_reader(const edge& on) {
 void world::check_clients() {
   if (referee_.serves_somebody() && !coordinator_.has_pending_timeout())
     referee_.complain("somebody is served and no timer is set");
-  for (std::size_t i = 0; i < clients_.size(); ++i) {
+  for (std::uint32_t i = 0; i < clients_.size(); ++i) {
     const auto& one = clients_[i];
+    if (!one.alive && one.from->empty() && referee_.goes_on(i))
+      referee_.complain("session " + std::to_string(i + 1) +
+                        " died and the scheduler is not told of it");
     if (one.sink && one.sink->ended() && *one.phase != core::life_phase::done)
       referee_.complain("client " + std::to_string(i + 1) +
                         " has its end and its handle says that it goes on");

@@ -3,7 +3,17 @@
 // message is handled next or what the outside does; one message is handled at a time, from an edge
 // straight through its actor. Everything is made for the run and ends with it.
 #pragma once
-#include <caf/all.hpp>
+#include <caf/actor.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/attachable.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/monitorable_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <memory>
 #include <string>
@@ -59,6 +69,7 @@ class world final : public tap {
     bool outstanding = false;  // the session has delivered and waits for the confirmation
     std::uint32_t cancels = 0;
     std::uint64_t behind = 0;  // bytes the session got while it waits for that
+    bool may_be_slow = false;  // when time moved, it did not read, or that it does was on its way
     faults met = 0;
   };
   enum class doing : std::uint8_t { deliver, end_copy, read_on, timer, disturb };
@@ -91,6 +102,7 @@ class world final : public tap {
   void after_handling(const edge& on, bool was_cancel, bool was_token, bool forwarded_before);
   void check_reader(const edge& on, bool was_token);
   void check_slow_reader(const edge& on);
+  void time_moves();
   void check_forgotten();
   void check_clients();
   // The end of it.
