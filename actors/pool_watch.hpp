@@ -6,11 +6,11 @@
 #include <mutex>
 #include <vector>
 
-#include "actors/core/observer.hpp"
+#include "actors/quiet_observer.hpp"
 
 namespace troupe {
 
-class pool_watch : public core::observer {
+class pool_watch : public quiet_observer {
  public:
   core::pool_record pool() const;
   /// What the runtime reported of its own broken rules; empty in a sound program.
@@ -18,17 +18,8 @@ class pool_watch : public core::observer {
   /// No block is leased, lost or in quarantine, and as many were given back as given out. False: the time was over first.
   bool wait_whole(std::chrono::milliseconds at_most) const;
 
-  void on_end(const core::request_record&) override {}
-  void on_step(const core::step_record&) override {}
   void on_pool(const core::pool_record&) override;
   void on_released(core::end_reason, bool preempted, std::uint32_t blocks, const core::pool_record& after) override;
-  void on_release_latency(double) override {}
-  void on_load(std::uint32_t, std::uint32_t) override {}
-  void on_preemption(bool) override {}
-  void on_move(const core::move_record&) override {}
-  void on_host_tier(const core::host_tier_record&) override {}
-  void on_prefix(std::uint32_t, std::uint32_t) override {}
-  void on_inter_token(double) override {}
   void on_violation(const std::string& invariant) override;
 
  private:

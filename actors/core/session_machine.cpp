@@ -155,9 +155,8 @@ void session_machine::show(std::string text, std::uint64_t cut) {
 void session_machine::release_pieces(std::uint64_t ready_up_to, std::uint64_t start_below) {
   std::size_t n = 0;
   for (; n < pieces_.size() && pieces_[n].ready <= ready_up_to; ++n) {
-    const auto cost = cost_of(pieces_[n].piece);
     if (pieces_[n].start >= start_below) continue;
-    pending_bytes_ += cost;
+    pending_bytes_ += cost_of(pieces_[n].piece);
     pending_.tokens.push_back(std::move(pieces_[n].piece));
   }
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(n));

@@ -17,7 +17,7 @@
 #include "actors/runtime.hpp"
 #include "gpu/cpu/host_limits.hpp"
 #include "tools/bench/bench.hpp"
-#include "tools/bench/quiet_observer.hpp"
+#include "actors/quiet_observer.hpp"
 
 namespace troupe {
 namespace {

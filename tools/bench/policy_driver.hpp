@@ -10,7 +10,7 @@
 
 #include "actors/callback_front.hpp"
 #include "actors/runtime.hpp"
-#include "tools/bench/quiet_observer.hpp"
+#include "actors/quiet_observer.hpp"
 
 namespace troupe {
 

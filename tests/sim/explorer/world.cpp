@@ -122,20 +122,16 @@ void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>*
     case k::from_mover: {
       const auto m = from_mover_.take();
       const auto at = m.outcome == move_outcome::ok ? column::moved : column::move_failed;
-      std::vector<request_id> all;
-      for (std::size_t i = 0; i < clients_.size(); ++i) all.push_back(id_of(i));
-      schedule_step(m, at, all, cells);
+      schedule_for_all(m, at, cells);
       break;
     }
     case k::step: do_step(false, std::nullopt); break;
     case k::from_executor: {
       const auto m = std::move(*result_);
       result_.reset();
-      std::vector<request_id> all;
-      for (std::size_t i = 0; i < clients_.size(); ++i) all.push_back(id_of(i));
       std::visit(overloaded{
-                     [&](const step_done& x) { schedule_step(x, column::step_done, all, cells); },
-                     [&](const step_failed& x) { schedule_step(x, column::step_failed, all, cells); },
+                     [&](const step_done& x) { schedule_for_all(x, column::step_done, cells); },
+                     [&](const step_failed& x) { schedule_for_all(x, column::step_failed, cells); },
                  },
                  m);
       break;
@@ -149,7 +145,6 @@ void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>*
     }
     case k::resume: clients_[c.who].withholds = false; break;
     case k::fault:
-      ++faults_;
       ++faults_met_;
       do_fault(c, cells);
       break;

@@ -118,7 +118,7 @@ class world {
   template <class Event>
   void schedule(const Event&, column, request_id about, cell_counts&);
   template <class Event>
-  void schedule_step(const Event&, column, const std::vector<request_id>&, cell_counts&);
+  void schedule_for_all(const Event&, column, cell_counts&);
   void perform(effects&);
   void accept(const step_plan&);
   void run_session(std::size_t i, session_effects&);
@@ -156,7 +156,7 @@ class world {
   std::map<lease_id, std::array<std::uint8_t, 3>> leases_;  // open ones: asked, denied, released
   time_us now_ = 1;
   std::uint64_t steps_ = 0;
-  std::uint32_t faults_ = 0, faults_met_ = 0;
+  std::uint32_t faults_met_ = 0;
   std::uint8_t stops_ = 0;
   bool ending_ = false;                               // drain or stop was sent
   // What the last choice touched, and so what has to be looked at again.
@@ -174,8 +174,9 @@ void world::schedule(const Event& event, column at, request_id about, cell_count
 
 /// An event that may mean something to everyone.
 template <class Event>
-void world::schedule_step(const Event& event, column at, const std::vector<request_id>& about, cell_counts& cells) {
-  for (const auto id : about) ++cells[static_cast<int>(machine_.state_of(id))][static_cast<int>(at)];
+void world::schedule_for_all(const Event& event, column at, cell_counts& cells) {
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    ++cells[static_cast<int>(machine_.state_of(id_of(i)))][static_cast<int>(at)];
   effects out;
   machine_.on(event, now_, out);
   perform(out);

@@ -32,13 +32,11 @@ void world::do_fault(const choice& c, cell_counts& cells) {
     case fault::drain:
     case fault::stop: {
       ending_ = true;
-      std::vector<request_id> all;
-      for (std::size_t k = 0; k < clients_.size(); ++k) all.push_back(id_of(k));
       if (c.which == fault::drain) {
-        schedule_step(core::drain{}, column::drain, all, cells);
+        schedule_for_all(core::drain{}, column::drain, cells);
       } else {
         for (auto& x : clients_) x.closed = x.closed || x.admissions > 0;
-        schedule_step(core::stop{end_reason::shutdown, "over"}, column::stop, all, cells);
+        schedule_for_all(core::stop{end_reason::shutdown, "over"}, column::stop, cells);
       }
       break;
     }

@@ -1,5 +1,5 @@
-// An observer that hears nothing: what measures in process derives from it and listens to what it
-// needs.
+// An observer that hears nothing: whoever wants to hear only some of it derives from this. Owns nothing; safe from any
+// thread.
 #pragma once
 #include "actors/core/observer.hpp"
 
