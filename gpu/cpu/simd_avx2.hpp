@@ -162,20 +162,20 @@ struct code_block {
     }
     return _mm256_cvtepi32_ps(sum);
   }
-  inline __attribute__((always_inline)) vf dot_u4(const std::int8_t* a, std::int32_t offset) const {
-    return {half_u4(a, offset, 0), half_u4(a, offset, 1)};
-  }
-  /// The offset belongs to unsigned codes and is not needed with signed ones: the integer is the
-  /// same.
-  inline __attribute__((always_inline)) vf dot_u8(const std::int8_t* a, std::int32_t) const {
-    return {half_u8<0, 8>(a, 0), half_u8<0, 8>(a, 1)};
-  }
-  /// dot_u8 of columns 0..15 and of columns 16..31; `a` is the block's in both.
-  inline __attribute__((always_inline)) vf dot_low(const std::int8_t* a, std::int32_t) const {
-    return {half_u8<0, 4>(a, 0), half_u8<0, 4>(a, 1)};
-  }
-  inline __attribute__((always_inline)) vf dot_high(const std::int8_t* a, std::int32_t) const {
-    return {half_u8<4, 8>(a, 0), half_u8<4, 8>(a, 1)};
+  /// out[r] = offset[r] + sum of code * a over the columns of lines [Begin, End) for Rows rows of
+  /// `a`, 32 bytes apart, exact. The offset belongs to unsigned codes; those of 8 bits are signed
+  /// here, and the integer is the same.
+  template <bool FourBit, int Begin, int End, int Rows>
+  inline __attribute__((always_inline)) void dots(const std::int8_t* a, const std::int32_t* offset,
+                                                  vf* out) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) {
+      if constexpr (FourBit) {
+        out[r] = {half_u4(a + r * 32, offset[r], 0), half_u4(a + r * 32, offset[r], 1)};
+      } else {
+        out[r] = {half_u8<Begin, End>(a + r * 32, 0), half_u8<Begin, End>(a + r * 32, 1)};
+      }
+    }
   }
 };
 

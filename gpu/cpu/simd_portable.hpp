@@ -135,23 +135,19 @@ struct code_block {
   inline void load_u8(const std::uint8_t* p) {
     for (int i = 0; i < 512; ++i) w[i / 64 * 4 + i % 4][i / 4 % 16] = p[i];
   }
-  inline vf dot(const std::int8_t* a, std::int32_t offset, int begin = 0, int end = 32) const {
-    std::int32_t sum[16];
-    for (int r = 0; r < 16; ++r) sum[r] = offset;
-    for (int c = begin; c < end; ++c) {
-      const std::int32_t x = a[c];
-      for (int r = 0; r < 16; ++r) sum[r] += w[c][r] * x;
+  /// out[r] = offset[r] + sum of code * a over the columns of lines [Begin, End) for Rows rows of
+  /// `a`, 32 bytes apart, exact.
+  template <bool FourBit, int Begin, int End, int Rows>
+  inline void dots(const std::int8_t* a, const std::int32_t* offset, vf* out) const {
+    for (int row = 0; row < Rows; ++row) {
+      std::int32_t sum[16];
+      for (int r = 0; r < 16; ++r) sum[r] = offset[row];
+      for (int c = 4 * Begin; c < 4 * End; ++c) {
+        const std::int32_t x = a[row * 32 + c];
+        for (int r = 0; r < 16; ++r) sum[r] += w[c][r] * x;
+      }
+      out[row] = each_lane([&](int i) { return static_cast<float>(sum[i]); });
     }
-    return each_lane([&](int i) { return static_cast<float>(sum[i]); });
-  }
-  inline vf dot_u4(const std::int8_t* a, std::int32_t offset) const { return dot(a, offset); }
-  inline vf dot_u8(const std::int8_t* a, std::int32_t offset) const { return dot(a, offset); }
-  /// dot_u8 of columns 0..15 and of columns 16..31; `a` is the block's in both.
-  inline vf dot_low(const std::int8_t* a, std::int32_t offset) const {
-    return dot(a, offset, 0, 16);
-  }
-  inline vf dot_high(const std::int8_t* a, std::int32_t offset) const {
-    return dot(a, offset, 16, 32);
   }
 };
 

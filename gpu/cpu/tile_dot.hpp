@@ -41,17 +41,27 @@ TROUPE_INLINE void dot_quantized(const packed_matrix& m, const std::byte* panel,
     }
     const vf scale = load_scales<Kind>(scales, 0);
     const vf second = form.minimum || form.halves ? load_scales<Kind>(scales, 1) : zero();
+    std::int32_t offset[Rows];
+    vf dot[Rows];
+    if constexpr (form.halves) {
 #pragma GCC unroll 8
-    for (int r = 0; r < Rows; ++r) {
-      const vf scale_a = set1(s->scale[r]);
-      if constexpr (form.halves) {
-        const std::int32_t low = s->low_sum[r], high = s->code_sum[r] - low;
-        acc[r] = fma(w.dot_low(a + r * 32, -zero_point * low), mul(scale, scale_a), acc[r]);
-        acc[r] = fma(w.dot_high(a + r * 32, -zero_point * high), mul(second, scale_a), acc[r]);
-      } else {
-        const std::int32_t offset = -zero_point * s->code_sum[r];
-        const vf dot = form.four_bit ? w.dot_u4(a + r * 32, offset) : w.dot_u8(a + r * 32, offset);
-        acc[r] = fma(dot, mul(scale, scale_a), acc[r]);
+      for (int r = 0; r < Rows; ++r) offset[r] = -zero_point * s->low_sum[r];
+      w.template dots<false, 0, 4, Rows>(a, offset, dot);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) {
+        acc[r] = fma(dot[r], mul(scale, set1(s->scale[r])), acc[r]);
+        offset[r] = -zero_point * (s->code_sum[r] - s->low_sum[r]);
+      }
+      w.template dots<false, 4, 8, Rows>(a, offset, dot);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) acc[r] = fma(dot[r], mul(second, set1(s->scale[r])), acc[r]);
+    } else {
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) offset[r] = -zero_point * s->code_sum[r];
+      w.template dots<form.four_bit, 0, 8, Rows>(a, offset, dot);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) {
+        acc[r] = fma(dot[r], mul(scale, set1(s->scale[r])), acc[r]);
         if constexpr (form.minimum) acc[r] = fma(second, set1(s->sum[r]), acc[r]);
       }
     }
