@@ -20,6 +20,8 @@ void add_model(std::vector<option_spec>& t) {
                .meaning = "worker threads of the device", .unset = "the cores this process may use"});
   t.push_back({.name = "isa", .group = g, .field = &c::isa, .choices = {"auto", "avx512-vnni", "avx2", "portable"},
                .meaning = "kernels", .unset = "the fastest the machine has"});
+  t.push_back({.name = "panel-cache", .group = g, .field = &c::panel_cache,
+               .meaning = "keep the repacked weights in MODEL.panels, and start from them when they still fit"});
 }
 
 void add_memory(std::vector<option_spec>& t) {
@@ -52,7 +54,7 @@ void add_scheduling(std::vector<option_spec>& t) {
   t.push_back({.name = "max-model-len", .aliases = {"c", "ctx-size"}, .group = g, .field = &c::max_model_len,
                .unit = "tokens", .high = 1 << 24, .meaning = "context of a sequence", .unset = "the model's"});
   t.push_back({.name = "max-num-seqs", .aliases = {"parallel"}, .group = g, .field = &c::max_num_seqs, .low = 1,
-               .high = 4096, .meaning = "sequences that run at once"});
+               .high = 4096, .meaning = "sequences that run at once, at most one per token of a step"});
   t.push_back({.name = "max-num-batched-tokens", .group = g, .field = &c::max_num_batched_tokens, .unit = "tokens",
                .low = 1, .high = 65536, .meaning = "tokens of one step"});
   t.push_back({.name = "max-num-queued-reqs", .group = g, .field = &c::max_num_queued_reqs, .low = 1,
@@ -142,6 +144,8 @@ void add_output(std::vector<option_spec>& t) {
                .choices = {"trace", "debug", "info", "warn", "error", "off"}, .meaning = "least severe line of the log"});
   t.push_back({.name = "log-format", .group = g, .field = &c::log_format, .choices = {"auto", "text", "json"},
                .meaning = "words or JSON lines, on both outputs", .unset = "text on a terminal, else json"});
+  t.push_back({.name = "profile", .group = g, .field = &c::profile,
+               .meaning = "tell at the end where the device's time went, by kind of kernel"});
   t.push_back({.name = "debug-endpoints", .group = g, .field = &c::debug_endpoints,
                .meaning = "serve the endpoints that look inside; not for a public address"});
   t.push_back({.name = "plant-leak", .group = g, .field = &c::plant_leak, .high = 4294967295.0,

@@ -14,6 +14,7 @@ struct runtime_config {
   std::vector<std::string> served_model_names; ///< default: the file's stem
   std::uint32_t threads = 0;                   ///< 0: the cores this process may use
   std::string isa = "auto";                    ///< auto, avx512-vnni, avx2, portable
+  bool panel_cache = false;                    ///< keep the repacked weights in a file beside the model
 
   // KV pool
   std::uint32_t block_size = 16;               ///< tokens: 16 or 32
@@ -73,6 +74,7 @@ struct runtime_config {
   double stall_health_s = 120;
 
   // debugging
+  bool profile = false;                        ///< the device keeps where its time goes; told at the end
   bool debug_endpoints = false;
   std::uint32_t plant_leak = 0;                ///< forget the N-th release, to see the audit find it; 0: none
 

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "gpu/device_profile.hpp"
 #include "gpu/step_batch.hpp"
+#include "gpu/weight_report.hpp"
 
 namespace troupe::gpu {
 
@@ -22,6 +24,7 @@ struct device_info {
   std::uint32_t num_blocks = 0;
   std::uint64_t block_bytes = 0;   ///< K and V of all layers of one block
   std::uint64_t weight_bytes = 0;  ///< resident weights, as repacked
+  weight_report weights = {};
 };
 
 /// A batch that breaks the contract of step_batch.hpp (our mistake, never a user's): names slice, field, value.
@@ -57,6 +60,8 @@ class backend {
   /// Starts a copy and returns; `done(ok)` is called once, from the backend's copy thread. Throws batch_error, with
   /// nothing started, for a block or a host size that does not fit. `done` must hold no handle on this backend.
   virtual void copy(block_copy, std::function<void(bool ok)> done) = 0;
+  /// Of all steps so far; from any thread. Off, and empty, unless the backend was made to keep one.
+  virtual device_profile profile() const { return {}; }
 };
 
 }  // namespace troupe::gpu

@@ -28,6 +28,8 @@ struct backend_options {
   std::string isa = "auto";      ///< auto, avx512-vnni, avx2, portable
   std::uint32_t block_size = 16; ///< 16 or 32
   std::uint32_t num_blocks = 0;  ///< > 0; the pool is allocated and touched here
+  bool profile = false;          ///< keep backend::profile(); measures the machine's limits at the start
+  bool panel_cache = false;      ///< keep the repacked weights in MODEL.panels, and start from them
 };
 
 /// Throws model_error or std::invalid_argument (unknown or unsupported isa, too little memory with both numbers).

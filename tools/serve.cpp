@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
@@ -20,6 +21,7 @@
 #include "gpu/cpu/host_limits.hpp"
 #include "net/server.hpp"
 #include "tools/memory_plan.hpp"
+#include "tools/profile_report.hpp"
 #include "tools/startup_report.hpp"
 
 namespace troupe {
@@ -54,13 +56,16 @@ class serving_observer final : public net::metrics {
   }
 };
 
-/// SIGTERM, SIGINT and the engine's death, as events one thread can wait for.
+/// SIGTERM, SIGINT, SIGHUP and the engine's death, as events one thread can wait for.
 class shutdown_events {
  public:
   shutdown_events() {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
+    // A terminal that closes; nohup has it ignored.
+    struct sigaction hangup {};
+    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&signals_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // before any thread starts, so that all inherit it
     std::signal(SIGPIPE, SIG_IGN);
     signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC);
@@ -144,6 +149,17 @@ int wait_for_end(shutdown_events& events, const runtime_config& config, runtime&
   return failed ? exit_engine_failed : 0;
 }
 
+/// On standard error, as words or one line of JSON; like the log it waits for no reader, and it fits what a pipe takes.
+void tell_profile(const gpu::device_profile& profile, bool json) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  nlohmann::ordered_json line{{"time", now.count()}, {"level", "info"}, {"event", "profile"}};
+  line.update(profile_json(profile));
+  const std::string text = json ? line.dump() + "\n" : profile_words(profile);
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) return;
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+}
+
 /// --prewarm: an exit code where there is nothing to serve.
 std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint32_t pool_blocks,
                         shutdown_events& events) {
@@ -167,16 +183,34 @@ std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint
   return std::nullopt;
 }
 
+/// --panel-cache: one line, whatever became of it.
+void tell_panels(const gpu::weight_report& weights) {
+  using enum gpu::weight_report::panel_cache;
+  if (weights.panels == off) return;
+  const bool told = weights.panels == used || weights.panels == written;
+  const std::string event = weights.panels == used      ? "panel_cache_used"
+                            : weights.panels == written ? "panel_cache_written"
+                            : weights.panels == rebuilt ? "panel_cache_rebuilt"
+                                                        : "panel_cache_not_written";
+  log_fields fields{{"path", weights.path}, {"seconds", weights.seconds}};
+  if (!told) fields.emplace_back("why", weights.why);
+  log_event(told ? log_level::info : log_level::warn, event, fields);
+}
+
 int run(runtime_config& config) {
   const auto began = steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(steady_clock::now() - began).count(); };
   shutdown_events events;
   const auto model = gpu::load_model(config.model);
+  const double model_seconds = seconds();
   const auto pool = plan_pool(config, model->config, packed_weight_bytes(model->file, model->config), gpu::available_memory());
   if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
   gpu::backend_options options{config.threads, config.isa, config.block_size, pool.blocks};
+  options.profile = config.profile;
+  options.panel_cache = config.panel_cache;
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
   const double load_seconds = seconds();
+  tell_panels(device->info().weights);
   serving_observer watcher;
   runtime engine(config, model, device, watcher, [&](const std::string& what) {
     log_event(log_level::error, "engine_failed", {{"what", what}});
@@ -185,14 +219,16 @@ int run(runtime_config& config) {
   if (const auto code = warm(config, engine, pool.blocks, events)) return *code;
   net::server server(config, engine, watcher);
   const auto port = server.start();
-  const startup_facts facts{config, *model, device->info(), engine.limits(), load_seconds};
+  const startup_facts facts{config, *model, device->info(), engine.limits(), load_seconds, model_seconds};
   print_line(config.json ? startup_json(facts) : startup_words(facts));
   if (block_table_share(facts) > 0.10)
     log_event(log_level::warn, "block_tables_large", {{"share", block_table_share(facts)}});
   if (const auto cut = context_warning(facts); !cut.empty())
     log_event(log_level::warn, "context_beyond_the_model", {{"why", cut}});
   announce(config, engine, port, seconds());
-  return wait_for_end(events, config, engine, server);
+  const int code = wait_for_end(events, config, engine, server);
+  if (config.profile) tell_profile(device->profile(), config.json);
+  return code;
 }
 
 }  // namespace

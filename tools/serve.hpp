@@ -1,4 +1,4 @@
-// Loads, prints what it starts with, serves, drains on SIGTERM or SIGINT; the second signal stops.
+// Loads, prints what it starts with, serves, drains on SIGTERM, SIGINT or SIGHUP; the second signal stops.
 #pragma once
 #include "config/runtime_config.hpp"
 

@@ -90,6 +90,8 @@ std::string startup_json(const startup_facts& facts) {
                             {"file_bytes", u(model.file_bytes)},
                             {"weight_bytes", u(facts.device.weight_bytes)},
                             {"load_seconds", facts.load_seconds},
+                            {"model_seconds", facts.model_seconds},
+                            {"weight_seconds", facts.device.weights.seconds},
                             {"isa", facts.device.isa},
                             {"threads", u(facts.device.threads)},
                             {"layers", u(model.layers)},

@@ -14,6 +14,7 @@ struct startup_facts {
   const gpu::device_info& device;
   const core::scheduler_limits& limits;
   double load_seconds = 0;
+  double model_seconds = 0;  ///< of these: file, tokenizer and template; the weights' are in `device`
 };
 
 std::string startup_words(const startup_facts&);

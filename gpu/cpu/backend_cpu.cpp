@@ -4,6 +4,8 @@
 #include <string>
 
 #include "gpu/cpu/host_limits.hpp"
+#include "gpu/cpu/kernel_costs.hpp"
+#include "gpu/cpu/machine_limits.hpp"
 
 namespace troupe::gpu {
 
@@ -33,7 +35,7 @@ cpu_backend::cpu_backend(std::shared_ptr<const loaded_model> model, const backen
     : model_(std::move(model)),
       kernels_(select_kernels(checked(options, *model_).isa)),
       workers_(options.threads ? options.threads : usable_cores()),
-      weights_(model_->file, model_->config, workers_),
+      weights_(model_->file, model_->config, workers_, options.panel_cache),
       kv_(model_->config, options.block_size, options.num_blocks, workers_),
       forward_(model_->config, weights_, kv_, kernels_, workers_),
       samplers_(forward_pass::logit_rows, sampler(kernels_, model_->config.vocab)),
@@ -44,7 +46,16 @@ cpu_backend::cpu_backend(std::shared_ptr<const loaded_model> model, const backen
            kv_.block_size(),
            kv_.num_blocks(),
            kv_.block_bytes(),
-           weights_.bytes()};
+           weights_.bytes(),
+           weights_.report()};
+  if (options.profile) {
+    profile_.emplace(measure_limits(kernels_, workers_, weights_));
+    forward_.profile_to(&*profile_);
+  }
+}
+
+device_profile cpu_backend::profile() const {
+  return profile_ ? profile_->read() : device_profile{};
 }
 
 std::unique_ptr<planned_step> cpu_backend::plan(step_batch batch) {
@@ -61,15 +72,19 @@ step_result cpu_backend::run(planned_step& planned) {
   }
   step->owner = nullptr;
   const auto begin = std::chrono::steady_clock::now();
+  if (profile_) profile_->begin_step();
   step_result result;
   result.step = step->batch.step;
   for (const sequence_slice& slice : step->batch.slices) {
     result.slices.emplace_back().key = slice.key;
   }
+  std::uint64_t rows = 0;
   for (const step_segment& segment : step->segments) {
     forward_.run(step->batch, segment);
     answer(*step, segment, result);
+    rows += segment.tokens.size();
   }
+  if (profile_) profile_->end_step(rows);
   result.elapsed_us =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                      std::chrono::steady_clock::now() - begin)
@@ -99,6 +114,7 @@ void cpu_backend::answer(const cpu_step& step, const step_segment& segment, step
           samplers_[i].answer({logits + i * forward_.logit_stride(), vocab,
                                &step.batch.slices[w.slice], w.target, w.sample, w.position + 1});
     });
+    if (profile_) profile_->lap(kernel_kind::sampler, row_cost(count, vocab));
     for (std::uint32_t i = 0; i < count; ++i) {
       slice_result& out = result.slices[wanted[i].slice];
       out.bad_logits = out.bad_logits || answers[i].bad_logits;

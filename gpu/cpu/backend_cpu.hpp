@@ -3,6 +3,7 @@
 // the model file, which it shares.
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "gpu/backend.hpp"
@@ -22,6 +23,7 @@ class cpu_backend final : public backend {
   std::unique_ptr<planned_step> plan(step_batch batch) override;
   step_result run(planned_step& step) override;
   void copy(block_copy copy, std::function<void(bool ok)> done) override;
+  device_profile profile() const override;
 
   /// Sees every row of raw logits before it is answered: slice index, position, logits. For
   /// measurements of quality.
@@ -38,6 +40,7 @@ class cpu_backend final : public backend {
   kv_pool kv_;
   forward_pass forward_;
   std::vector<sampler> samplers_;  // one per row of a tile of logits
+  std::optional<step_profile> profile_;  // when it was asked for
   device_info info_;
   logit_observer observer_;
   block_copier copier_;  // last: its thread stops first

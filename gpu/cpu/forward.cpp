@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "gpu/cpu/kernel_costs.hpp"
+
 namespace troupe::gpu {
 
 namespace {
@@ -21,6 +23,10 @@ struct chunking {
 };
 
 constexpr std::uint32_t chunk_rows = 64;
+
+/// Layers whose q, k and v take the rest of their input's codes as well: what is lost there passes
+/// through all that follows. A tenth more work in a tenth of the layers.
+constexpr std::uint32_t fine_layers = 3;
 
 /// Chunks are small enough to share evenly and to lose little when a core is taken away, and large
 /// enough (a few microseconds) to pay for being claimed. `unit_blocks`: weight blocks of one panel;
@@ -61,6 +67,7 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
   const std::size_t floats = segment_rows * (hidden_stride_ + q_stride_ + 2 * kv_stride_) +
                              logit_rows * logit_stride_ + 2 * table + 16 * 16;
   region_ = memory_region(floats * 4 + activation_bytes(segment_rows, config.width) +
+                          activation_bytes(segment_rows, config.width) +  // the rest of its codes
                           activation_bytes(segment_rows, attention_width) +
                           activation_bytes(segment_rows, config.ffn_width));
   std::memset(region_.data(), 0, region_.size());  // all of it now: a server's memory is what it is from the start
@@ -82,6 +89,10 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
     (is_quantized(layer.down.kind) ? down_codes : down_values) = true;
   }
   normed_ = take_activation(segment_rows, config.width, codes, values);
+  const activation rest = take_activation(segment_rows, config.width, codes, false);
+  fine_normed_ = normed_;
+  fine_normed_.rest_codes = rest.codes;
+  fine_normed_.rest_scales = rest.scales;
   attended_ = take_activation(segment_rows, attention_width, o_codes, o_values);
   gated_ = take_activation(segment_rows, config.ffn_width, down_codes, down_values);
 
@@ -119,30 +130,52 @@ activation forward_pass::take_activation(std::uint32_t rows, std::uint32_t cols,
 
 void forward_pass::run(const step_batch& batch, const step_segment& segment) {
   const std::uint32_t rows = static_cast<std::uint32_t>(segment.tokens.size());
+  const std::uint32_t attention_width = config_.heads * config_.head_dim;
   embed(segment);
+  lap(kernel_kind::embedding, [&] { return row_cost(rows, config_.width); });
   for (std::uint32_t i = 0; i < config_.layers; ++i) {
     const layer_weights& layer = weights_.layers()[i];
     const kv_view kv = kv_.layer(i);
-    normalize(layer.attention_norm, nullptr, rows, normed_);
+    const activation& normed = i < fine_layers ? fine_normed_ : normed_;
+    normalize(layer.attention_norm, nullptr, rows, normed);
+    lap(kernel_kind::norm, [&] { return row_cost(rows, config_.width); });
     const std::array<product, 3> qkv{{{&layer.q, q_, q_stride_, nullptr},
                                       {&layer.k, k_, kv_stride_, nullptr},
                                       {&layer.v, v_, kv_stride_, nullptr}}};
-    multiply(qkv, rows, normed_);
+    multiply(qkv, rows, normed);
+    lap(kernel_kind::qkv, [&] {
+      kernel_cost cost = matmul_cost({&layer.q, &layer.k, &layer.v}, rows);
+      if (normed.rest_codes) cost.dots *= 2;
+      return cost;
+    });
     rotate_and_store(segment, kv);
+    lap(kernel_kind::rope_store, [&] { return rope_cost(config_, rows); });
     attend(batch, segment, kv);
-    quantize_attention(rows);
+    lap(kernel_kind::attention, [&] { return attention_cost(config_, segment); });
+    if (attended_.codes) {
+      quantize_attention(rows);
+      lap(kernel_kind::quantize, [&] { return row_cost(rows, attention_width); });
+    }
     multiply(std::array<product, 1>{{{&layer.o, hidden_, hidden_stride_, hidden_}}}, rows,
              attended_);
+    lap(kernel_kind::o, [&] { return matmul_cost({&layer.o}, rows); });
     normalize(layer.ffn_norm, nullptr, rows, normed_);
-    feed_forward(layer, rows);
+    lap(kernel_kind::norm, [&] { return row_cost(rows, config_.width); });
+    gate_and_up(layer, rows);
+    lap(kernel_kind::gate_up, [&] { return matmul_cost({&layer.gate, &layer.up}, rows); });
+    multiply(std::array<product, 1>{{{&layer.down, hidden_, hidden_stride_, hidden_}}}, rows,
+             gated_);
+    lap(kernel_kind::down, [&] { return matmul_cost({&layer.down}, rows); });
   }
 }
 
 float* forward_pass::logits(std::span<const std::uint32_t> rows) {
   const std::uint32_t count = static_cast<std::uint32_t>(rows.size());
   normalize(weights_.output_norm(), rows.data(), count, normed_);
+  lap(kernel_kind::norm, [&] { return row_cost(count, config_.width); });
   multiply(std::array<product, 1>{{{&weights_.head(), logits_, logit_stride_, nullptr}}}, count,
            normed_);
+  lap(kernel_kind::head, [&] { return matmul_cost({&weights_.head()}, count); });
   return logits_;
 }
 
@@ -184,8 +217,13 @@ void forward_pass::multiply(std::span<const product> products, std::uint32_t row
   workers_.run(static_cast<std::uint32_t>(stripes.size()) * c.stripes, [&](std::uint32_t chunk) {
     const stripe& s = stripes[chunk / c.stripes];
     const std::uint32_t row = chunk % c.stripes * c.height;
-    kernels_.matmul({s.what->weights, s.begin, s.end, row, std::min(rows, row + c.height), in,
-                     s.what->out, s.what->stride, s.what->add});
+    matmul_params p{s.what->weights, s.begin, s.end, row, std::min(rows, row + c.height), in,
+                    s.what->out, s.what->stride, s.what->add};
+    kernels_.matmul(p);
+    if (!in.rest_codes || !is_quantized(s.what->weights->kind)) return;
+    p.in = in.rest();
+    p.add = p.out;
+    kernels_.matmul(p);
   });
 }
 
@@ -199,23 +237,36 @@ void forward_pass::rotate_and_store(const step_segment& segment, const kv_view& 
   });
 }
 
+/// Rows of a tile: many share each load of K and V, but every thread should get some tiles.
+std::uint32_t forward_pass::attention_rows(std::uint32_t rows, std::uint32_t heads) const {
+  const std::uint32_t least = std::max(1u, query_pass / heads);
+  const std::uint32_t most = std::max(1u, query_tile / heads);
+  const std::uint32_t fair = rows * (config_.heads / heads) / (4 * workers_.threads());
+  return std::clamp(fair / least * least, std::min(least, most), most);
+}
+
+/// One KV head after another, so that its K and V stay in the cache; the costly last rows of a
+/// prompt first, so that no thread begins a long tile when the others are done.
 void forward_pass::attend(const step_batch& batch, const step_segment& segment, const kv_view& kv) {
   const std::uint32_t group = config_.heads / config_.kv_heads;
   const std::uint32_t heads = std::min(group, query_tile);
-  const std::uint32_t tile = query_tile / heads;
+  const std::uint32_t tile =
+      attention_rows(static_cast<std::uint32_t>(segment.tokens.size()), heads);
   const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
   tiles_.clear();
   for (const slice_run& run : segment.runs) {
     const std::uint32_t* blocks = batch.slices[run.slice].blocks.data();
-    for (std::uint32_t i = 0; i < run.rows; i += tile) {
-      for (std::uint32_t h = 0; h < config_.heads;) {
-        const std::uint32_t kv_head = h / group;
-        const std::uint32_t count = std::min(heads, (kv_head + 1) * group - h);
+    for (std::uint32_t h = 0; h < config_.heads;) {
+      const std::uint32_t kv_head = h / group;
+      const std::uint32_t count = std::min(heads, (kv_head + 1) * group - h);
+      for (std::uint32_t end = run.rows; end > 0;) {
+        const std::uint32_t rows = (end - 1) % tile + 1;
+        end -= rows;
         tiles_.push_back({q_, q_stride_, attended_.values, attended_.stride, kv, blocks,
-                          config_.head_dim, scale, run.row + i, std::min(tile, run.rows - i),
-                          run.position + i, kv_head, h, count});
-        h += count;
+                          config_.head_dim, scale, run.row + end, rows, run.position + end, kv_head,
+                          h, count});
       }
+      h += count;
     }
   }
   workers_.run(static_cast<std::uint32_t>(tiles_.size()),
@@ -223,7 +274,6 @@ void forward_pass::attend(const step_batch& batch, const step_segment& segment, 
 }
 
 void forward_pass::quantize_attention(std::uint32_t rows) {
-  if (!attended_.codes) return;
   constexpr std::uint32_t step = 8;
   activation out = attended_;
   out.values = nullptr;
@@ -233,7 +283,7 @@ void forward_pass::quantize_attention(std::uint32_t rows) {
   });
 }
 
-void forward_pass::feed_forward(const layer_weights& layer, std::uint32_t rows) {
+void forward_pass::gate_and_up(const layer_weights& layer, std::uint32_t rows) {
   const chunking c = cut(gated_.blocks, 4 * layer.gate.blocks, rows, workers_.threads());
   const std::uint32_t columns = (gated_.blocks + c.width - 1) / c.width;
   workers_.run(columns * c.stripes, [&](std::uint32_t chunk) {
@@ -242,7 +292,6 @@ void forward_pass::feed_forward(const layer_weights& layer, std::uint32_t rows) 
     kernels_.gate_up({&layer.gate, &layer.up, block, std::min(gated_.blocks, block + c.width), row,
                       std::min(rows, row + c.height), normed_, gated_});
   });
-  multiply(std::array<product, 1>{{{&layer.down, hidden_, hidden_stride_, hidden_}}}, rows, gated_);
 }
 
 }  // namespace troupe::gpu

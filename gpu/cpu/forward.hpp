@@ -7,6 +7,7 @@
 #include "gpu/cpu/kernel_table.hpp"
 #include "gpu/cpu/kv_pool.hpp"
 #include "gpu/cpu/step_layout.hpp"
+#include "gpu/cpu/step_profile.hpp"
 #include "gpu/cpu/weights.hpp"
 #include "gpu/cpu/worker_pool.hpp"
 
@@ -25,6 +26,8 @@ class forward_pass {
   /// Logits of at most logit_rows rows of the last run: row i at [i * logit_stride()].
   float* logits(std::span<const std::uint32_t> rows);
   std::size_t logit_stride() const { return logit_stride_; }
+  /// Every kernel's time is told to it from now on; null: to nobody. It must outlive the runs.
+  void profile_to(step_profile* profile) { profile_ = profile; }
 
  private:
   struct product {
@@ -41,9 +44,15 @@ class forward_pass {
                  const activation& out);
   void multiply(std::span<const product> products, std::uint32_t rows, const activation& in);
   void rotate_and_store(const step_segment& segment, const kv_view& kv);
+  std::uint32_t attention_rows(std::uint32_t rows, std::uint32_t heads) const;
   void attend(const step_batch& batch, const step_segment& segment, const kv_view& kv);
   void quantize_attention(std::uint32_t rows);
-  void feed_forward(const layer_weights& layer, std::uint32_t rows);
+  void gate_and_up(const layer_weights& layer, std::uint32_t rows);
+  /// Costs are counted only when somebody wants to know: `cost` is called then.
+  template <class Cost>
+  void lap(kernel_kind kind, Cost&& cost) {
+    if (profile_) profile_->lap(kind, cost());
+  }
 
   const model_config& config_;
   const model_weights& weights_;
@@ -55,7 +64,9 @@ class forward_pass {
   float *hidden_, *q_, *k_, *v_, *logits_;
   float *cosines_, *sines_;
   activation normed_, attended_, gated_;
+  activation fine_normed_;  ///< normed_ and the rest of its codes
   std::vector<attention_params> tiles_;
+  step_profile* profile_ = nullptr;
 };
 
 }  // namespace troupe::gpu

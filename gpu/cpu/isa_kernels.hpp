@@ -13,6 +13,9 @@ void rope(const rope_params&);
 void attention(const attention_params&);
 logit_stats stats(const logit_stats_params&);
 double exp_sum(const exp_sum_params&);
+std::uint64_t dot_loop(std::uint64_t rounds);
+std::uint64_t float_loop(std::uint64_t rounds);
+void read_loop(const std::byte*, std::size_t bytes);
 
 /// One panel times one tile of 1 to 8 rows: panel, input, tile, out, stride of out, residual or null.
 /// In matmul.cpp alone, since its instances are most of the code.

@@ -14,6 +14,6 @@ extern const kernel_table table;
 #endif
 
 const kernel_table table = {TROUPE_ISA_NAME, matmul, gate_up, quantize, rms_norm, rope,
-                            attention,       stats,  exp_sum};
+                            attention,       stats,  exp_sum, dot_loop, float_loop, read_loop};
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS

@@ -15,13 +15,19 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Row r of a panel, 4-bit codes: the file's low nibbles are columns 0..15 and its high
-/// ones 16..31, as in the panel, so a word of four bytes moves as it is.
-void pack_four_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r, std::byte* panel) {
+/// Blocks [begin, end) of a row of the file go to row r of a panel.
+struct row_part {
+  std::uint32_t r, begin, end;
+};
+
+/// 4-bit codes: the file's low nibbles are columns 0..15 and its high ones 16..31, as in the panel,
+/// so a word of four bytes moves as it is.
+void pack_four_bit(const packed_matrix& m, const std::byte* in, row_part part, std::byte* panel) {
   const bool has_min = m.kind == weight_kind::q4_1;
-  std::byte* scales = panel + r * 2;
-  std::byte* codes = panel + m.codes_offset + r * 4;
-  for (std::uint32_t b = 0; b < m.blocks; ++b) {
+  std::byte* scales = panel + part.begin * (has_min ? 64 : 32) + part.r * 2;
+  std::byte* codes = panel + m.codes_offset + part.begin * 256 + part.r * 4;
+  in += part.begin * (has_min ? 20 : 18);
+  for (std::uint32_t b = part.begin; b < part.end; ++b) {
     std::memcpy(scales, in, 2);
     if (has_min) std::memcpy(scales + 32, in + 2, 2);
     const std::byte* nibbles = in + (has_min ? 4 : 2);
@@ -32,11 +38,11 @@ void pack_four_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r,
   }
 }
 
-void pack_eight_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r,
-                    std::byte* panel) {
-  std::byte* codes = panel + m.codes_offset + r * 4;
-  for (std::uint32_t b = 0; b < m.blocks; ++b, in += 34, codes += 512) {
-    std::memcpy(panel + b * 32 + r * 2, in, 2);
+void pack_eight_bit(const packed_matrix& m, const std::byte* in, row_part part, std::byte* panel) {
+  std::byte* codes = panel + m.codes_offset + part.begin * 512 + part.r * 4;
+  in += part.begin * 34;
+  for (std::uint32_t b = part.begin; b < part.end; ++b, in += 34, codes += 512) {
+    std::memcpy(panel + b * 32 + part.r * 2, in, 2);
     for (std::uint32_t g = 0; g < 8; ++g) {
       std::uint32_t word;
       std::memcpy(&word, in + 2 + g * 4, 4);
@@ -46,12 +52,13 @@ void pack_eight_bit(const packed_matrix& m, const std::byte* in, std::uint32_t r
   }
 }
 
-/// Row r of a panel from the codes of its blocks. The form has room for every bit: 8-bit codes are
+/// From the codes of the blocks. The form has room for every bit: 8-bit codes are
 /// stored with 128 added, and an f16 scale comes back as the f16 it was.
-void pack_codes(const packed_matrix& m, tensor_type type, const std::byte* in, std::uint32_t r,
+void pack_codes(const packed_matrix& m, tensor_type type, const std::byte* in, row_part part,
                 std::byte* panel) {
   const panel_scales form = scales_of(m.kind);
-  for (std::uint32_t b = 0; b < m.blocks; ++b) {
+  const std::uint32_t r = part.r;
+  for (std::uint32_t b = part.begin; b < part.end; ++b) {
     const block_codes block = read_block(type, in, b);
     std::byte* scales = panel + b * form.scale_bytes();
     std::byte* codes = panel + m.codes_offset + b * form.code_bytes() + r * 4;
@@ -72,10 +79,41 @@ void pack_codes(const packed_matrix& m, tensor_type type, const std::byte* in, s
   }
 }
 
-void pack_plain(const packed_matrix& m, const std::byte* in, std::uint32_t r, std::byte* panel) {
-  const std::size_t bytes = m.kind == weight_kind::f32 ? 4 : 2;
-  for (std::uint32_t c = 0; c < m.cols; ++c) {
-    std::memcpy(panel + (std::size_t{c} * panel_rows + r) * bytes, in + c * bytes, bytes);
+/// A panel of quantized rows, a few blocks of all rows at a time: a line of the panel holds four
+/// bytes of every row, and is filled while it is in the first cache.
+void pack_quantized(const packed_matrix& m, tensor_type type, const std::byte* rows_in,
+                    std::uint32_t rows, std::byte* panel) {
+  const std::size_t row_bytes = file_row_bytes(type, m.cols);
+  constexpr std::uint32_t together = 32;
+  for (std::uint32_t b = 0; b < m.blocks; b += together) {
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      const std::byte* in = rows_in + r * row_bytes;
+      const row_part part{r, b, std::min(m.blocks, b + together)};
+      if (has_block_codes(type)) {
+        pack_codes(m, type, in, part, panel);
+      } else if (m.kind == weight_kind::q8_0) {
+        pack_eight_bit(m, in, part, panel);
+      } else {
+        pack_four_bit(m, in, part, panel);
+      }
+    }
+  }
+}
+
+/// A panel of plain numbers from its rows: a transposition, in squares that stay in the first
+/// cache.
+template <std::size_t number_bytes>
+void pack_plain(const packed_matrix& m, const std::byte* in, std::uint32_t rows, std::byte* panel) {
+  constexpr std::uint32_t square = 16;
+  for (std::uint32_t begin = 0; begin < m.cols; begin += square) {
+    const std::uint32_t end = std::min(m.cols, begin + square);
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      const std::byte* row = in + std::size_t{r} * m.cols * number_bytes;
+      for (std::uint32_t c = begin; c < end; ++c) {
+        std::memcpy(panel + (std::size_t{c} * panel_rows + r) * number_bytes,
+                    row + c * number_bytes, number_bytes);
+      }
+    }
   }
 }
 
@@ -135,17 +173,13 @@ void pack_panels(const packed_matrix& m, tensor_type type, const std::byte* file
   for (std::uint32_t p = begin; p < end; ++p) {
     std::byte* panel = to + p * m.panel_bytes;
     const std::uint32_t rows = std::min(panel_rows, m.rows - p * panel_rows);
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      const std::byte* in = file_rows + (std::size_t{p} * panel_rows + r) * row_bytes;
-      if (has_block_codes(type)) {
-        pack_codes(m, type, in, r, panel);
-      } else if (!is_quantized(m.kind)) {
-        pack_plain(m, in, r, panel);
-      } else if (m.kind == weight_kind::q8_0) {
-        pack_eight_bit(m, in, r, panel);
-      } else {
-        pack_four_bit(m, in, r, panel);
-      }
+    const std::byte* first = file_rows + std::size_t{p} * panel_rows * row_bytes;
+    if (is_quantized(m.kind)) {
+      pack_quantized(m, type, first, rows, panel);
+    } else if (m.kind == weight_kind::f32) {
+      pack_plain<4>(m, first, rows, panel);
+    } else {
+      pack_plain<2>(m, first, rows, panel);
     }
   }
 }

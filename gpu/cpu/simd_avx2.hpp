@@ -13,6 +13,9 @@ struct vf {
 };
 using vm = vf;
 
+/// How many sums of 16 a loop can keep in registers beside its operands.
+inline constexpr int accumulators = 6;
+
 TROUPE_INLINE vf zero() {
   return {_mm256_setzero_ps(), _mm256_setzero_ps()};
 }
@@ -79,6 +82,11 @@ TROUPE_INLINE __m256 power_of_two_half(__m256 n) {
 TROUPE_INLINE vf power_of_two(vf n) {
   return {power_of_two_half(n.a), power_of_two_half(n.b)};
 }
+/// 2^(n - 127), n the lowest bits of x's pattern, 1 to 254; NaN for no x.
+TROUPE_INLINE vf power_of_low_bits(vf x) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.a), 23)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.b), 23))};
+}
 TROUPE_INLINE vf swap_pairs(vf x) {
   return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
 }
@@ -96,17 +104,32 @@ TROUPE_INLINE vf select(vm m, vf yes, vf no) {
   return {_mm256_blendv_ps(no.a, yes.a, m.a), _mm256_blendv_ps(no.b, yes.b, m.b)};
 }
 
+/// Fixed trees, as in every set: 8+8, 4+4, 2+2, 1+1. A maximum keeps its second operand on NaN.
+TROUPE_INLINE float reduce_add(vf x) {
+  const __m256 eight = _mm256_add_ps(x.a, x.b);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+TROUPE_INLINE float reduce_max(vf x) {
+  const __m256 eight = _mm256_max_ps(x.a, x.b);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
 /// x holds integers in -127..127: 16 codes, and their sum.
 TROUPE_INLINE std::int32_t store_codes(std::int8_t* p, vf x) {
-  alignas(32) std::int32_t q[16];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(q), _mm256_cvtps_epi32(x.a));
-  _mm256_store_si256(reinterpret_cast<__m256i*>(q + 8), _mm256_cvtps_epi32(x.b));
-  std::int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) {
-    p[i] = static_cast<std::int8_t>(q[i]);
-    sum += q[i];
-  }
-  return sum;
+  const __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xD8);
+  const __m128i low = _mm256_castsi256_si128(words), high = _mm256_extracti128_si256(words, 1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(low, high));
+  const __m256i eight = _mm256_add_epi32(a, b);
+  __m128i sum =
+      _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+  return _mm_cvtsi128_si32(sum);
 }
 
 /// The codes of one panel block: w[2 * group + half], each 8 rows x 4 columns.

@@ -11,6 +11,9 @@ namespace troupe::gpu::TROUPE_ISA_NS {
 using vf = __m512;
 using vm = __mmask16;
 
+/// How many sums of 16 a loop can keep in registers beside its operands.
+inline constexpr int accumulators = 24;
+
 TROUPE_INLINE vf zero() {
   return _mm512_setzero_ps();
 }
@@ -66,6 +69,10 @@ TROUPE_INLINE vf power_of_two(vf n) {
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+/// 2^(n - 127), n the lowest bits of x's pattern, 1 to 254; NaN for no x.
+TROUPE_INLINE vf power_of_low_bits(vf x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+}
 TROUPE_INLINE vf swap_pairs(vf a) {
   return _mm512_permute_ps(a, 0xB1);
 }
@@ -80,6 +87,20 @@ TROUPE_INLINE bool any_nan(vf a) {
 }
 TROUPE_INLINE vf select(vm m, vf yes, vf no) {
   return _mm512_mask_blend_ps(m, no, yes);
+}
+
+/// Fixed trees, as in every set: 8+8, 4+4, 2+2, 1+1. A maximum keeps its second operand on NaN.
+TROUPE_INLINE float reduce_add(vf x) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+TROUPE_INLINE float reduce_max(vf x) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
 /// x holds integers in -127..127: 16 codes, and their sum.

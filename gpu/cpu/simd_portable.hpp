@@ -17,6 +17,9 @@ struct vm {
   quad q[4];
 };
 
+/// How many sums of 16 a loop can keep in registers beside its operands.
+inline constexpr int accumulators = 3;
+
 template <class Op>
 TROUPE_INLINE vf each(Op op) {
   return {{op(0), op(1), op(2), op(3)}};
@@ -91,6 +94,17 @@ TROUPE_INLINE vf power_of_two(const vf& n) {
     return out;
   });
 }
+/// 2^(n - 127), n the lowest bits of x's pattern, 1 to 254; NaN for no x.
+TROUPE_INLINE vf power_of_low_bits(const vf& x) {
+  return each([&](int i) {
+    vm::quad bits;
+    __builtin_memcpy(&bits, &x.q[i], 16);
+    bits = bits << 23;
+    vf::quad out;
+    __builtin_memcpy(&out, &bits, 16);
+    return out;
+  });
+}
 TROUPE_INLINE vf swap_pairs(const vf& x) {
   return each([&](int i) { return vf::quad{x.q[i][1], x.q[i][0], x.q[i][3], x.q[i][2]}; });
 }
@@ -107,6 +121,24 @@ TROUPE_INLINE bool any_nan(const vf& x) {
 }
 TROUPE_INLINE vf select(const vm& m, const vf& yes, const vf& no) {
   return each([&](int i) { return m.q[i] ? yes.q[i] : no.q[i]; });
+}
+
+/// Fixed trees, as in every set: 8+8, 4+4, 2+2, 1+1. A maximum keeps its second operand on NaN.
+TROUPE_INLINE float reduce_add(const vf& x) {
+  float lane[16];
+  store(lane, x);
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] = lane[i] + lane[i + width];
+  }
+  return lane[0];
+}
+TROUPE_INLINE float reduce_max(const vf& x) {
+  float lane[16];
+  store(lane, x);
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+  }
+  return lane[0];
 }
 
 /// x holds integers in -127..127: 16 codes, and their sum.

@@ -1,9 +1,11 @@
 #include "gpu/cpu/weights.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "gpu/cpu/pack_weights.hpp"
+#include "gpu/cpu/panel_cache.hpp"
 
 namespace troupe::gpu {
 
@@ -25,12 +27,6 @@ struct pending_vector {
   const gguf_tensor* tensor;
 };
 
-struct chunk {
-  pending_matrix source;
-  std::byte* to;
-  std::uint32_t begin, end;  // panels
-};
-
 std::size_t padded_floats(const gguf_tensor& t) {
   return (t.shape[0] + 31) / 32 * 32;
 }
@@ -41,14 +37,21 @@ void read_vector(const gguf_tensor& t, float* out) {
 
 }  // namespace
 
-model_weights::model_weights(const gguf_file& file, const model_config& config, worker_pool& pool)
-    : layers_(config.layers) {
-  std::vector<pending_matrix> matrices;
+/// Where the weights come from and, in the same order, where they go.
+struct model_weights::source {
   std::vector<pending_vector> vectors;
+  std::vector<pending_matrix> matrices;
+  std::size_t bytes = 0;
+
+  source(const gguf_file& file, const model_config& config, model_weights& to);
+};
+
+model_weights::source::source(const gguf_file& file, const model_config& config,
+                              model_weights& to) {
   for (std::uint32_t i = 0; i < config.layers; ++i) {
     const std::string prefix = "blk." + std::to_string(i) + ".";
     const auto at = [&](const char* name) { return &tensor_of(file, prefix + name + ".weight"); };
-    layer_weights& layer = layers_[i];
+    layer_weights& layer = to.layers_[i];
     matrices.insert(matrices.end(), {{&layer.q, at("attn_q")},
                                      {&layer.k, at("attn_k")},
                                      {&layer.v, at("attn_v")},
@@ -61,38 +64,95 @@ model_weights::model_weights(const gguf_file& file, const model_config& config, 
   }
   const gguf_tensor& embedding = tensor_of(file, "token_embd.weight");
   matrices.push_back(
-      {&head_, config.tied_embeddings ? &embedding : &tensor_of(file, "output.weight")});
-  vectors.push_back({&output_norm_, &tensor_of(file, "output_norm.weight")});
-  embedding_ = {embedding.type, embedding.data.data(), config.width, 0, nullptr};
+      {&to.head_, config.tied_embeddings ? &embedding : &tensor_of(file, "output.weight")});
+  vectors.push_back({&to.output_norm_, &tensor_of(file, "output_norm.weight")});
+  to.embedding_ = {embedding.type, embedding.data.data(), config.width, 0, nullptr};
 
-  std::size_t bytes = 0;
   for (const pending_vector& v : vectors) bytes += padded_floats(*v.tensor) * 4;
   for (const pending_matrix& m : matrices) {
     *m.matrix = packed_shape(m.tensor->type, static_cast<std::uint32_t>(m.tensor->rows()),
                              static_cast<std::uint32_t>(m.tensor->shape[0]));
     bytes += (packed_bytes(*m.matrix) + 63) / 64 * 64;
   }
-  region_ = memory_region(bytes);
-  for (const pending_vector& v : vectors) {
-    float* to = reinterpret_cast<float*>(region_.take(padded_floats(*v.tensor) * 4));
-    read_vector(*v.tensor, to);
-    *v.vector = to;
+}
+
+model_weights::model_weights(const gguf_file& file, const model_config& config, worker_pool& pool,
+                             bool cached)
+    : layers_(config.layers) {
+  const auto begin = std::chrono::steady_clock::now();
+  const source from(file, config, *this);
+  lay_out(from);
+  if (cached) {
+    use_cache(file, from, pool);
+  } else {
+    pack(from, pool);
   }
+  report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::uint64_t model_weights::offset_of(const void* piece) const {
+  return static_cast<std::uint64_t>(static_cast<const std::byte*>(piece) - region_.data());
+}
+
+/// Zeroed memory, and every piece's place in it.
+void model_weights::lay_out(const source& from) {
+  region_ = memory_region(from.bytes);
+  for (const pending_vector& v : from.vectors) {
+    *v.vector = reinterpret_cast<const float*>(region_.take(padded_floats(*v.tensor) * 4));
+  }
+  for (const pending_matrix& m : from.matrices) {
+    m.matrix->data = region_.take(packed_bytes(*m.matrix));
+  }
+}
+
+void model_weights::pack(const source& from, worker_pool& pool) {
+  const auto place = [&](const void* at) { return region_.data() + offset_of(at); };
+  for (const pending_vector& v : from.vectors) {
+    read_vector(*v.tensor, reinterpret_cast<float*>(place(*v.vector)));
+  }
+  struct chunk {
+    const pending_matrix* source;
+    std::uint32_t begin, end;  // panels
+  };
   constexpr std::uint32_t chunk_panels = 64;
   std::vector<chunk> chunks;
-  for (const pending_matrix& pending : matrices) {
-    packed_matrix& m = *pending.matrix;
-    std::byte* to = region_.take(packed_bytes(m));
-    m.data = to;
-    for (std::uint32_t p = 0; p < m.panels; p += chunk_panels) {
-      chunks.push_back({pending, to, p, std::min(m.panels, p + chunk_panels)});
+  for (const pending_matrix& m : from.matrices) {
+    for (std::uint32_t p = 0; p < m.matrix->panels; p += chunk_panels) {
+      chunks.push_back({&m, p, std::min(m.matrix->panels, p + chunk_panels)});
     }
   }
   pool.run(static_cast<std::uint32_t>(chunks.size()), [&](std::uint32_t i) {
     const chunk& c = chunks[i];
-    pack_panels(*c.source.matrix, c.source.tensor->type, c.source.tensor->data.data(), c.begin,
-                c.end, c.to);
+    pack_panels(*c.source->matrix, c.source->tensor->type, c.source->tensor->data.data(), c.begin,
+                c.end, place(c.source->matrix->data));
   });
+}
+
+void model_weights::use_cache(const gguf_file& file, const source& from, worker_pool& pool) {
+  std::vector<std::uint64_t> layout;
+  for (const pending_vector& v : from.vectors) {
+    layout.insert(layout.end(), {offset_of(*v.vector), padded_floats(*v.tensor)});
+  }
+  for (const pending_matrix& pending : from.matrices) {
+    const packed_matrix& m = *pending.matrix;
+    layout.insert(layout.end(),
+                  {offset_of(m.data), std::uint64_t{static_cast<std::uint8_t>(m.kind)}, m.rows,
+                   m.cols, m.panel_bytes, m.codes_offset});
+  }
+  panel_cache cache(file, layout, pool);
+  report_.path = cache.path();
+  const bool found = cache.exists();
+  if (found) report_.why = cache.load({region_.data(), region_.size()});
+  report_.panels = weight_report::panel_cache::used;
+  if (found && report_.why.empty()) return;
+  if (found) lay_out(from);  // packing needs zeroed memory, and the refused file left its own
+  pack(from, pool);
+  report_.panels =
+      found ? weight_report::panel_cache::rebuilt : weight_report::panel_cache::written;
+  if (const std::string unkept = cache.store(memory()); !unkept.empty()) {
+    report_.panels = weight_report::panel_cache::unkept;
+    report_.why += (found ? "; " : "") + unkept;
+  }
 }
 
 void model_weights::embed(std::uint32_t token, float* out) const {

@@ -1,7 +1,9 @@
-// The model's weights on the CPU device: every matrix repacked once at load, norm vectors as padded
-// floats. Owns the packed memory; keeps no pointer into the file except for the embedding rows, so
-// the file must outlive it.
+// The model's weights on the CPU device: every matrix repacked once at load, or read from the file
+// that an earlier start left beside the model; norm vectors as padded floats. Owns the packed
+// memory; keeps no pointer into the model file except for the embedding rows, so that file must
+// outlive it.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "gpu/cpu/memory_region.hpp"
@@ -10,6 +12,7 @@
 #include "gpu/kernels/tile.hpp"
 #include "gpu/model/gguf.hpp"
 #include "gpu/model/model_config.hpp"
+#include "gpu/weight_report.hpp"
 
 namespace troupe::gpu {
 
@@ -21,21 +24,32 @@ struct layer_weights {
 
 class model_weights {
  public:
-  /// Throws model_error for a missing tensor, std::bad_alloc.
-  model_weights(const gguf_file& file, const model_config& config, worker_pool& pool);
+  /// Throws model_error for a missing tensor, std::bad_alloc. `cached`: with the file of panels.
+  model_weights(const gguf_file& file, const model_config& config, worker_pool& pool,
+                bool cached = false);
 
   const std::vector<layer_weights>& layers() const { return layers_; }
   const packed_matrix& head() const { return head_; }
   const float* output_norm() const { return output_norm_; }
   void embed(std::uint32_t token, float* out) const;
   std::uint64_t bytes() const { return region_.size(); }
+  /// Everything repacked, one after another.
+  std::span<const std::byte> memory() const { return {region_.data(), region_.size()}; }
+  const weight_report& report() const { return report_; }
 
  private:
+  struct source;
+  std::uint64_t offset_of(const void* piece) const;
+  void lay_out(const source&);
+  void pack(const source&, worker_pool&);
+  void use_cache(const gguf_file&, const source&, worker_pool&);
+
   memory_region region_;
   std::vector<layer_weights> layers_;
   packed_matrix head_;
   const float* output_norm_ = nullptr;
   embedding_params embedding_;
+  weight_report report_;
 };
 
 }  // namespace troupe::gpu

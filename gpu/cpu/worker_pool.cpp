@@ -21,11 +21,11 @@ void relax() {
 }
 
 /// Spins until value != old or the time is over; true when it changed.
-bool spin_while_equal(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+bool spin_while_equal(const sleep_word& word, std::uint32_t old) {
   const auto end = std::chrono::steady_clock::now() + spin_time;
   do {
     for (int i = 0; i < 32; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return true;
+      if (word.load() != old) return true;
       relax();
     }
   } while (std::chrono::steady_clock::now() < end);
@@ -40,8 +40,8 @@ worker_pool::worker_pool(std::uint32_t threads) {
 
 worker_pool::~worker_pool() {
   stop_.store(true);
-  job_.fetch_add(1);
-  job_.notify_all();
+  job_.add_one();
+  job_.wake();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -50,23 +50,20 @@ void worker_pool::run_chunks(std::uint32_t count, chunk_function function, void*
     for (std::uint32_t i = 0; i < count; ++i) function(context, i);
     return;
   }
-  const std::uint32_t job = job_.load(std::memory_order_relaxed) + 1;
+  const std::uint32_t job = job_.load() + 1;
   // Closed before the fields change: a late worker that sees a new field also sees this, and its
   // claim fails.
   next_.store(std::uint64_t{job} << 32 | closed, std::memory_order_relaxed);
   count_.store(count, std::memory_order_release);
   function_.store(function, std::memory_order_release);
   context_.store(context, std::memory_order_release);
-  done_.store(0, std::memory_order_relaxed);
+  done_.store(0);
   next_.store(std::uint64_t{job} << 32, std::memory_order_release);
-  job_.store(job);
-  job_.notify_all();
+  job_.add_one();
+  job_.wake();
   work(job);
-  for (std::uint32_t done; (done = done_.load(std::memory_order_acquire)) != count;) {
-    if (spin_while_equal(done_, done)) continue;
-    caller_sleeps_.store(true);
-    if (done_.load() == done) done_.wait(done);
-    caller_sleeps_.store(false);
+  for (std::uint32_t done; (done = done_.load()) != count;) {
+    if (!spin_while_equal(done_, done)) done_.sleep_while(done);
   }
 }
 
@@ -80,10 +77,9 @@ void worker_pool::work(std::uint32_t job) {
     if (index >= count) return;
     if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
     function(context, index);
-    // The last chunk's count may end the job, so the caller may have gone on when notify runs; the
-    // atomics live on.
-    done_.fetch_add(1);
-    if (caller_sleeps_.load()) done_.notify_one();
+    // The last chunk's count ends the job, so the caller may have gone on when wake runs; the word
+    // lives on.
+    if (done_.add_one() == count) done_.wake();
     next = next_.load(std::memory_order_acquire);
   }
 }
@@ -91,8 +87,8 @@ void worker_pool::work(std::uint32_t job) {
 void worker_pool::serve() {
   std::uint32_t seen = 0;
   for (;;) {
-    if (!spin_while_equal(job_, seen)) job_.wait(seen);
-    const std::uint32_t job = job_.load(std::memory_order_acquire);
+    if (!spin_while_equal(job_, seen)) job_.sleep_while(seen);
+    const std::uint32_t job = job_.load();
     if (job == seen) continue;
     if (stop_.load()) return;
     seen = job;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/cpu/sleep_word.hpp"
+
 namespace troupe::gpu {
 
 class worker_pool {
@@ -39,9 +41,8 @@ class worker_pool {
   // job. The fields below are rewritten only when every chunk of the last job is done and the word
   // is closed; a late reader's claim fails.
   alignas(64) std::atomic<std::uint64_t> next_{0};
-  alignas(64) std::atomic<std::uint32_t> done_{0};
-  alignas(64) std::atomic<std::uint32_t> job_{0};
-  std::atomic<bool> caller_sleeps_{false};
+  alignas(64) sleep_word done_;
+  alignas(64) sleep_word job_;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<chunk_function> function_{nullptr};
   std::atomic<void*> context_{nullptr};

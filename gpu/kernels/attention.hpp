@@ -3,14 +3,15 @@
 // split: scores (dims in order), maximum, exp, sum (lane = position mod 16, one fixed tree),
 // weighted V in token order; splits are merged in index order. So a query's bits depend on its own
 // position and context alone. Positions behind a query are never multiplied in. Reads 4 * head_dim
-// bytes per token and tile; `out` is [row][head * head_dim + d].
+// bytes per token and tile, needs 0.8 MB of stack; `out` is [row][head * head_dim + d].
 #pragma once
 #include "gpu/kernels/rope.hpp"
 
 namespace troupe::gpu {
 
 inline constexpr std::uint32_t split_tokens = 256;
-inline constexpr std::uint32_t query_tile = 12;  ///< most queries (rows x heads) of one tile
+inline constexpr std::uint32_t query_tile = 96;  ///< most queries (rows x heads) of one tile
+inline constexpr std::uint32_t query_pass = 12;  ///< tiles of a multiple of it are the cheapest
 inline constexpr std::uint32_t head_dim_max = 256;
 
 struct attention_params {
@@ -27,7 +28,7 @@ struct attention_params {
   std::uint32_t position = 0;  ///< of the first row
   std::uint32_t kv_head = 0;
   std::uint32_t head = 0;   ///< first query head
-  std::uint32_t heads = 0;  ///< rows * heads <= 12
+  std::uint32_t heads = 0;  ///< rows * heads <= query_tile
 };
 
 }  // namespace troupe::gpu

@@ -99,6 +99,13 @@ struct activation {
   std::int8_t* codes = nullptr;   ///< [tile][block][8][32]
   tile_scales* scales = nullptr;  ///< [tile][block]
   std::uint32_t blocks = 0;
+  /// What the codes leave of the values, in codes of its own: value = scale * code + rest_scale *
+  /// rest_code. Null: not wanted.
+  std::int8_t* rest_codes = nullptr;
+  tile_scales* rest_scales = nullptr;
+
+  /// The rest as an input: a product with both is the sum of two.
+  activation rest() const { return {values, stride, rest_codes, rest_scales, blocks}; }
 };
 
 }  // namespace troupe::gpu

@@ -16,9 +16,10 @@ struct fixture {
     config.model = file.path();
     config.max_num_seqs = sequences;
     device = {"cpu", "portable", 2, block_size, blocks, model->config.kv_bytes_per_token() * block_size, 1000};
+    device.weights.seconds = 0.25;
     limits = make_limits(config, *model, device);
   }
-  startup_facts facts() const { return {config, *model, device, limits, 0.5}; }
+  startup_facts facts() const { return {config, *model, device, limits, 0.5, 0.125}; }
 
   test::temporary_file file{test::tiny_llama_bytes()};
   std::shared_ptr<const gpu::loaded_model> model = gpu::load_model(file.path());
@@ -40,6 +41,9 @@ TEST_CASE("startup_report: tells bytes a token with the formula, blocks, tokens 
   CHECK(json["kv_bytes_per_token"] == 256);
   CHECK(json["effective_context"] == 128);
   CHECK(json["end_tokens"] == "0 2");
+  CHECK(json["load_seconds"] == 0.5);
+  CHECK(json["model_seconds"] == 0.125);
+  CHECK(json["weight_seconds"] == 0.25);
 }
 
 TEST_CASE("startup_report: warns when the block tables exceed a tenth of the pool", "[config]") {

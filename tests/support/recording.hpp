@@ -5,7 +5,7 @@
 #include <functional>
 #include <mutex>
 
-#include "actors/core/observer.hpp"
+#include "actors/quiet_observer.hpp"
 
 namespace troupe::test {
 
@@ -63,7 +63,7 @@ class recording_sink : public core::generation_sink {
   }
 };
 
-class recording_observer : public core::observer {
+class recording_observer : public quiet_observer {
  public:
   void on_end(const core::request_record& record) override { change([&] { ends.push_back(record); }); }
   void on_step(const core::step_record& record) override { change([&] { steps.push_back(record); }); }
@@ -72,14 +72,12 @@ class recording_observer : public core::observer {
     change([&] { released += blocks, pool = after; });
   }
   void on_release_latency(double seconds) override { change([&] { latencies.push_back(seconds); }); }
-  void on_load(std::uint32_t, std::uint32_t) override {}
   void on_preemption(bool parked) override { change([&] { ++preemptions, parks += parked ? 1 : 0; }); }
   void on_move(const core::move_record& record) override { change([&] { moves.push_back(record); }); }
   void on_host_tier(const core::host_tier_record& record) override { change([&] { host = record; }); }
   void on_prefix(std::uint32_t tokens, std::uint32_t hit) override {
     change([&] { prefix_queried += tokens, prefix_hit += hit; });
   }
-  void on_inter_token(double) override {}
   void on_violation(const std::string& invariant) override { change([&] { violations.push_back(invariant); }); }
 
   template <class Condition>

@@ -9,9 +9,20 @@
 
 namespace troupe {
 
-/// The device alone: prefill tokens/s for 512 tokens and decode tokens/s at 1, 8, 16 and 32
-/// sequences, each the median of three runs.
-void bench_engine(const std::string& model, gpu::backend_options options, bool json);
+struct engine_options {
+  std::vector<std::uint32_t> streams = {1, 4, 8, 16, 32};  ///< sequences that decode together
+  std::uint32_t context = 0;   ///< > 0: also decode at 8 sequences behind prompts of so many tokens
+  std::uint32_t runs = 3;      ///< of each figure; the median is told
+  bool device_only = false;    ///< no scheduler, no executor, no sessions
+  bool beside_device = false;  ///< both, in turns
+};
+
+/// Prefill of 512 tokens and steady decode rates through scheduler, executor and sessions.
+void bench_engine(const std::string& model, gpu::backend_options options, const engine_options&,
+                  const std::string& command, bool json);
+
+/// Every kernel of the CPU device beside the machine's own peaks, on one thread and on all. `json`: one line of it.
+void bench_kernels(const std::string& model, const gpu::backend_options& options, bool json);
 
 /// What the block ledger and its prefix index cost a step of 32 sequences, beside the time such a
 /// step takes (`step_ms`).
@@ -28,7 +39,7 @@ bool bench_serve(const load_options&, const std::string& command);
 struct policy_options {
   std::vector<std::string> tables;  ///< empty: all
   bool quick = false;               ///< a few short requests: does it work, not how fast is it
-  double rate = 0;                  ///< arrivals a second; 0: 70 % of what was measured
+  double rate = 0;                  ///< arrivals a second; 0: 80 % of what was measured
   std::uint64_t seed = 1;
 };
 /// What `tables` may name.

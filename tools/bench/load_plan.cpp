@@ -35,40 +35,45 @@ double uniform(std::mt19937_64& random) {
   return static_cast<double>(random() >> 11) * 0x1p-53;
 }
 
-std::uint32_t read_words(std::string_view text) {
+std::uint32_t read_count(const std::string& option, std::string_view text) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1'000'000)
-    throw std::invalid_argument(fmt::format(
-        "--prompt-words: '{}' is neither a number from 1 to 1000000 nor a range LOW:HIGH of them",
-        text));
+    throw std::invalid_argument(
+        fmt::format("{}: '{}' is neither a number from 1 to 1000000 nor a range LOW:HIGH of them",
+                    option, text));
   return value;
+}
+
+std::uint32_t between(std::mt19937_64& random, std::uint32_t low, std::uint32_t high) {
+  return low + static_cast<std::uint32_t>(random() % (std::uint64_t{high} - low + 1));
 }
 
 }  // namespace
 
-void read_word_range(const std::string& text, load_options& options) {
+void read_range(const std::string& option, const std::string& text, std::uint32_t& low,
+                std::uint32_t& high) {
   const auto colon = text.find(':');
-  options.words_min = read_words(std::string_view(text).substr(0, colon));
-  options.words_max = colon == std::string::npos
-                          ? options.words_min
-                          : read_words(std::string_view(text).substr(colon + 1));
-  if (options.words_min > options.words_max)
-    throw std::invalid_argument(
-        fmt::format("--prompt-words: the range {} begins above its end", text));
+  low = read_count(option, std::string_view(text).substr(0, colon));
+  high = colon == std::string::npos ? low
+                                    : read_count(option, std::string_view(text).substr(colon + 1));
+  if (low > high)
+    throw std::invalid_argument(fmt::format("{}: the range {} begins above its end", option, text));
 }
 
 planned_request plan_request(const load_options& options, std::uint64_t number) {
   auto random = stream_of(options.seed, number, 1);
   planned_request out;
-  const auto length = options.words_min + random() % (options.words_max - options.words_min + 1);
-  for (std::uint64_t i = 0; i < length; ++i) {
+  const auto length = between(random, options.words_min, options.words_max);
+  for (std::uint32_t i = 0; i < length; ++i) {
     if (i) out.prompt += ' ';
     out.prompt += words[random() % word_count];
   }
+  auto lengths = stream_of(options.seed, number, 3);
+  out.max_tokens = between(lengths, options.tokens_min, options.tokens_max);
   // Drawn for everybody, so that another share changes only who leaves.
   const double leaves = uniform(random), reads = uniform(random);
-  const auto after = static_cast<std::uint32_t>(random() % options.max_tokens);
+  const auto after = static_cast<std::uint32_t>(random() % out.max_tokens);
   out.reset = random() & 1;
   if (leaves < options.cancel_share) out.cancel_after = after;
   out.slow = reads < options.slow_share;
@@ -80,12 +85,10 @@ double arrival_gap_s(double rate, std::uint64_t seed, std::uint64_t number) {
   return -std::log1p(-uniform(random)) / rate;
 }
 
-std::string request_body(const load_options& options, const std::string& prompt, bool stream_usage,
-                         bool ignore_eos) {
-  nlohmann::json body = {{"model", options.model},
-                         {"max_tokens", options.max_tokens},
-                         {"temperature", 0},
-                         {"stream", true}};
+std::string request_body(const load_options& options, const std::string& prompt,
+                         std::uint32_t max_tokens, bool stream_usage, bool ignore_eos) {
+  nlohmann::json body = {
+      {"model", options.model}, {"max_tokens", max_tokens}, {"temperature", 0}, {"stream", true}};
   if (options.endpoint == "chat")
     body["messages"] = nlohmann::json::array({{{"role", "user"}, {"content", prompt}}});
   else

@@ -84,7 +84,7 @@ nlohmann::ordered_json to_json(const load_result& result, const load_figures& fi
       {"clients", options.rate > 0 ? 0 : options.clients},
       {"rate", options.rate},
       {"prompt_words", {options.words_min, options.words_max}},
-      {"max_tokens", options.max_tokens},
+      {"max_tokens", {options.tokens_min, options.tokens_max}},
       {"ignore_eos", result.ignored_eos},
       {"seed", options.seed},
       {"elapsed_s", rounded(result.elapsed_s)},
@@ -123,9 +123,10 @@ std::string to_words(const load_result& result, const load_figures& figures) {
   const auto asked = std::max<std::size_t>(figures.whole + figures.failed, 1);
   auto out = fmt::format("{}  {}\n{}\n{}\n", result.facts.date, result.facts.machine,
                          result.facts.build, result.facts.command);
-  out += fmt::format("{}, {}: {}, prompts of {} to {} words, at most {} tokens{}\n", options.model,
-                     options.endpoint, kind_of_load(options), options.words_min, options.words_max,
-                     options.max_tokens, result.ignored_eos ? ", end token ignored" : "");
+  out += fmt::format("{}, {}: {}, prompts of {} to {} words, answers of {} to {} tokens{}\n",
+                     options.model, options.endpoint, kind_of_load(options), options.words_min,
+                     options.words_max, options.tokens_min, options.tokens_max,
+                     result.ignored_eos ? ", end token ignored" : "");
   out += fmt::format(
       "requests      {} sent in {:.2f} s: {} whole, {} by slow readers, {} cancelled, {} failed\n",
       figures.sent, result.elapsed_s, figures.whole, figures.slow, figures.cancelled,

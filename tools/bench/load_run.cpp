@@ -92,15 +92,13 @@ class load_run {
       options.model = parsed["data"][0].value("id", "");
     }
     path_ = options.endpoint == "chat" ? "/v1/chat/completions" : "/v1/completions";
-    auto first = options;
-    first.max_tokens = 1;
     load_record answered;
     for (const auto& [eos, usage] :
          {std::pair(true, true), std::pair(false, true), std::pair(false, false)}) {
       if (eos && !options.ignore_eos) continue;
       result_.ignored_eos = eos;
       stream_usage_ = usage;
-      answered = call_alone("POST", path_, request_body(first, "the river and", usage, eos));
+      answered = call_alone("POST", path_, request_body(options, "the river and", 1, usage, eos));
       if (answered.fault.empty()) return;
       if (answered.status != 400 && answered.status != 422) break;
     }
@@ -119,9 +117,9 @@ class load_run {
     const auto& options = result_.options;
     const auto planned = plan_request(options, started_++);
     load_call call;
-    call.head_and_body =
-        http_bytes(server_, "POST", path_, options.api_key,
-                   request_body(options, planned.prompt, stream_usage_, result_.ignored_eos));
+    call.head_and_body = http_bytes(server_, "POST", path_, options.api_key,
+                                    request_body(options, planned.prompt, planned.max_tokens,
+                                                 stream_usage_, result_.ignored_eos));
     call.cancel_after = planned.cancel_after;
     call.reset = planned.reset;
     call.slow = planned.slow;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <stdexcept>
 
@@ -22,30 +24,37 @@ const std::vector<std::string> policy_tables = {"batching", "kv_cache", "mixing"
 
 namespace {
 
-constexpr double share_of_capacity = 0.7;
+constexpr double share_of_capacity = 0.8;
+constexpr double windows_ms[] = {0, 10, 50};
 
-/// How much is run: requests of the batched tables, tokens of the others.
+struct request_mix {
+  std::uint32_t requests, prompt_min, prompt_max;
+  std::vector<std::uint32_t> answers;
+};
+
+/// How much is run: requests of the batched tables, tokens of the others. A minute and a half on
+/// two cores.
 struct sizes {
-  std::uint32_t requests = 40, prompt_min = 16, prompt_max = 96;
-  std::vector<std::uint32_t> answers = {8, 16, 32, 64, 128};
+  request_mix varied = {32, 16, 96, {8, 16, 32, 64, 96}};
+  // A batching window matters where it is as long as a request or the gap between two of them.
+  request_mix brief = {48, 16, 32, {4, 8, 12}};
   std::vector<std::uint32_t> cached_prompts = {64, 512};
-  std::uint32_t cached_answer = 32;
-  std::uint32_t streams = 6, stream_tokens = 160, long_prompts = 6, long_prompt = 480;
+  std::uint32_t cached_answer = 16;
+  std::uint32_t streams = 6, stream_tokens = 96, long_prompts = 4, long_prompt = 480;
   double long_gap_s = 0.25;
 };
 
 sizes quick_sizes() {
   sizes out;
-  out.requests = 8;
-  out.prompt_max = 32;
-  out.answers = {2, 4, 8, 12};
+  out.varied = {6, 16, 24, {2, 4, 8}};
+  out.brief = {4, 8, 16, {2, 4}};
   out.cached_prompts = {32};
-  out.cached_answer = 8;
+  out.cached_answer = 4;
   out.streams = 2;
-  out.stream_tokens = 16;
-  out.long_prompts = 2;
-  out.long_prompt = 96;
-  out.long_gap_s = 0.05;
+  out.stream_tokens = 8;
+  out.long_prompts = 1;
+  out.long_prompt = 64;
+  out.long_gap_s = 0.02;
   return out;
 }
 
@@ -56,6 +65,12 @@ std::vector<double> each(const policy_outcome& outcome, double timed_outcome::*f
     out.push_back(outcome.requests[i].*figure);
   return out;
 }
+
+/// Requests, and how many of them arrive a second.
+struct offered {
+  std::vector<timed_request> requests;
+  double rate = 0;
+};
 
 class policy_bench {
  public:
@@ -70,23 +85,16 @@ class policy_bench {
     config_.queue_timeout_s = config_.first_token_timeout_s = config_.request_timeout_s = 0;
     config_.max_num_batched_tokens = 1024;
     // Room for eight of the longest requests: no policy is disturbed by preemption.
-    const auto longest = std::max({size_.prompt_max + size_.answers.back(), size_.long_prompt + 16u,
-                                   size_.cached_prompts.back() + size_.cached_answer});
+    const auto longest =
+        std::max({size_.varied.prompt_max + size_.varied.answers.back(), size_.long_prompt + 16u,
+                  32 + size_.stream_tokens, size_.cached_prompts.back() + size_.cached_answer});
     config_.num_kv_blocks = options.num_blocks = 9 * (longest / config_.block_size + 3);
     options.block_size = config_.block_size;
     device_ = gpu::make_backend(model_, options);
-    for (std::uint32_t i = 0; i < size_.requests; ++i)
-      requests_.push_back(
-          {0,
-           random_tokens(size_.prompt_min + random_() % (size_.prompt_max - size_.prompt_min + 1)),
-           size_.answers[random_() % size_.answers.size()]});
-    const auto warm = run(8, backlog(), {});
-    rate_ = wanted.rate > 0
-                ? wanted.rate
-                : share_of_capacity * static_cast<double>(requests_.size()) / warm.elapsed_s;
   }
 
   policy_table table(const std::string& name) {
+    random_.seed(wanted_.seed);
     if (name == "batching") return batching();
     if (name == "kv_cache") return kv_cache();
     if (name == "mixing") return mixing();
@@ -103,26 +111,38 @@ class policy_bench {
       token = static_cast<token_id>(1000 + random_() % (model_->config.vocab - 1000));
     return out;
   }
-  /// All there at once.
-  std::vector<timed_request> backlog() const { return requests_; }
-  /// The same requests, one by one.
-  std::vector<timed_request> arriving() const {
-    auto out = requests_;
+  /// As many a second as leaves continuous batching some room; measured at the first use.
+  const offered& load(const request_mix& mix, std::optional<offered>& kept) {
+    if (kept) return *kept;
+    random_.seed(wanted_.seed);  // the same requests, whichever tables were asked for
+    offered out;
+    for (std::uint32_t i = 0; i < mix.requests; ++i) {
+      const auto prompt = mix.prompt_min + random_() % (mix.prompt_max - mix.prompt_min + 1);
+      out.requests.push_back(
+          {0, random_tokens(prompt), mix.answers[random_() % mix.answers.size()]});
+    }
+    const auto all_at_once = run(8, out.requests, {});
+    out.rate = wanted_.rate > 0
+                   ? wanted_.rate
+                   : share_of_capacity * static_cast<double>(mix.requests) / all_at_once.elapsed_s;
     double at = 0;
-    for (std::size_t i = 0; i < out.size(); ++i, at += arrival_gap_s(rate_, wanted_.seed, i))
-      out[i].at_s = at;
-    return out;
+    for (std::size_t i = 0; i < out.requests.size();
+         ++i, at += arrival_gap_s(out.rate, wanted_.seed, i))
+      out.requests[i].at_s = at;
+    return kept.emplace(std::move(out));
   }
+  const offered& varied() { return load(size_.varied, varied_); }
+  const offered& brief() { return load(size_.brief, brief_); }
   policy_outcome run(std::uint32_t max_num_seqs, const std::vector<timed_request>& requests,
                      const grouping& how) {
     config_.max_num_seqs = max_num_seqs;
     return policy_driver(config_, model_, device_).run(requests, how);
   }
-  std::string arrivals() const {
+  static std::string words_of(const request_mix& mix, const offered& load) {
     return fmt::format(
         "{} requests, {} to {} prompt tokens, answers of {} to {}, Poisson arrivals at {:.2f}/s",
-        requests_.size(), size_.prompt_min, size_.prompt_max, size_.answers.front(),
-        size_.answers.back(), rate_);
+        mix.requests, mix.prompt_min, mix.prompt_max, mix.answers.front(), mix.answers.back(),
+        load.rate);
   }
 
   void add_batched(policy_table& table, const std::string& policy,
@@ -141,8 +161,8 @@ class policy_bench {
   }
 
   policy_table batching() {
-    policy_table out{"batching", arrivals(), batched_columns(), {}};
-    const auto requests = arriving();
+    const auto& requests = varied().requests;
+    policy_table out{"batching", words_of(size_.varied, varied()), batched_columns(), {}};
     add_batched(out, "serial", run(1, requests, {}));
     add_batched(out, "fixed batch of 4", run(4, requests, {.fixed_batch = 4}));
     add_batched(out, "continuous, up to 4", run(4, requests, {}));
@@ -228,23 +248,29 @@ class policy_bench {
   }
 
   policy_table window() {
-    policy_table out{"window", arrivals() + ", continuous, up to 8", batched_columns(), {}};
-    for (const double ms : {0.0, 10.0, 50.0})
-      add_batched(out, fmt::format("window of {:g} ms", ms), run(8, arriving(), {.window_ms = ms}));
+    const auto& requests = brief().requests;
+    policy_table out{"window", words_of(size_.brief, brief()), batched_columns(), {}};
+    for (const double ms : windows_ms)
+      add_batched(out, fmt::format("continuous, window of {:g} ms", ms),
+                  run(8, requests, {.window_ms = ms}));
+    for (const double ms : windows_ms)
+      add_batched(out, fmt::format("whole batches, window of {:g} ms", ms),
+                  run(8, requests, {.window_ms = ms, .fixed_batch = 8}));
     return out;
   }
 
   policy_table buckets() {
+    auto requests = varied().requests;
+    for (auto& one : requests) one.at_s = 0;
     policy_table out{"buckets",
-                     fmt::format("the same {} requests, all there at once, in fixed batches of 4; "
-                                 "a bucket: answers that differ by less "
-                                 "than a factor of two",
-                                 requests_.size()),
+                     fmt::format("{} requests, all there at once, in fixed batches of 4; a bucket: "
+                                 "answers that differ by less than a factor of two",
+                                 requests.size()),
                      batched_columns(),
                      {}};
-    add_batched(out, "in order of arrival", run(4, backlog(), {.fixed_batch = 4}));
-    add_batched(out, "buckets by length", run(4, backlog(), {.fixed_batch = 4, .buckets = true}));
-    add_batched(out, "continuous, up to 4", run(4, backlog(), {}));
+    add_batched(out, "in order of arrival", run(4, requests, {.fixed_batch = 4}));
+    add_batched(out, "buckets by length", run(4, requests, {.fixed_batch = 4, .buckets = true}));
+    add_batched(out, "continuous, up to 4", run(4, requests, {}));
     return out;
   }
 
@@ -254,8 +280,7 @@ class policy_bench {
   std::mt19937_64 random_;
   runtime_config config_;
   std::shared_ptr<gpu::backend> device_;
-  std::vector<timed_request> requests_;
-  double rate_ = 0;
+  std::optional<offered> varied_, brief_;
 };
 
 }  // namespace
@@ -276,9 +301,12 @@ void bench_policies(const std::string& path, gpu::backend_options options,
     fmt::print("{}  {}, {} threads, {}\n{}\n{}\n", facts.date, facts.machine,
                bench.device().threads, bench.device().isa, facts.build, facts.command);
   for (const auto& name : wanted.tables.empty() ? policy_tables : wanted.tables) {
+    const auto began = std::chrono::steady_clock::now();
     const auto table = bench.table(name);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     all["tables"][name] = to_json(table);
-    if (!json) fmt::print("{}", to_words(table));
+    all["tables"][name]["seconds"] = std::round(took.count() * 10) / 10;
+    if (!json) fmt::print("{}in {:.0f} s\n", to_words(table), took.count());
     std::fflush(stdout);
   }
   if (json) fmt::print("{}\n", all.dump());

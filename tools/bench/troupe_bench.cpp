@@ -1,6 +1,7 @@
 // troupe-bench: how fast the parts are on this machine. The command line alone; the figures are
 // made elsewhere.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -9,7 +10,26 @@
 
 namespace {
 
-void add_serve_options(CLI::App& serve, troupe::load_options& o, std::string& words) {
+void add_engine_options(CLI::App& engine, troupe::engine_options& o) {
+  engine.add_option("--streams", o.streams, "sequences that decode together, as a list: 1,8")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  engine
+      .add_option("--context", o.context,
+                  "also decode at 8 sequences behind prompts of so many tokens")
+      ->check(CLI::Range(16, 1'000'000));
+  engine.add_option("--runs", o.runs, "of each figure; the median is told")
+      ->check(CLI::Range(1, 99))
+      ->capture_default_str();
+  auto* only = engine.add_flag("--device-only", o.device_only,
+                               "the device by itself: no scheduler, executor or session");
+  engine.add_flag("--beside-device", o.beside_device, "both, in turns, and the share that is left")
+      ->excludes(only);
+}
+
+void add_serve_options(CLI::App& serve, troupe::load_options& o, std::string& words,
+                       std::string& tokens) {
   serve.add_option("URL", o.url, "http://host[:port][/base] of an OpenAI-compatible server")
       ->required();
   serve.add_option("--endpoint", o.endpoint, "completions or chat, both streamed")
@@ -35,9 +55,8 @@ void add_serve_options(CLI::App& serve, troupe::load_options& o, std::string& wo
       ->excludes(requests);
   serve.add_option("--prompt-words", words, "N, or LOW:HIGH for lengths between")
       ->default_str("60");
-  serve.add_option("--max-tokens", o.max_tokens, "of each answer")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  serve.add_option("--max-tokens", tokens, "of an answer: N, or LOW:HIGH for lengths between")
+      ->default_str("64");
   serve.add_flag("!--no-ignore-eos", o.ignore_eos, "let answers end by themselves");
   serve
       .add_option("--cancel-share", o.cancel_share,
@@ -75,16 +94,22 @@ int main(int argc, char** argv) {
   bool json = false;
   double step_ms = 35;
 
-  CLI::App* engine = app.add_subcommand("engine", "the device alone: prefill and decode rates");
+  CLI::App* engine = app.add_subcommand(
+      "engine", "prefill and decode rates through scheduler and executor, in process");
+  CLI::App* kernels = app.add_subcommand(
+      "kernels", "each kernel beside the machine's peaks; words on a terminal, JSON in a pipe");
   CLI::App* cache =
       app.add_subcommand("cache", "prefix hits and parked requests, beside computing again");
   CLI::App* policies = app.add_subcommand(
       "policies", "the same requests under one policy after another, in process");
-  for (auto* device : {engine, cache, policies}) {
+  for (auto* device : {engine, kernels, cache, policies}) {
     device->add_option("MODEL", model, "GGUF file")->required();
     device->add_option("--threads", options.threads, "0: the cores this process may use");
     device->add_option("--isa", options.isa, "auto, avx512-vnni, avx2, portable");
   }
+  troupe::engine_options rates;
+  add_engine_options(*engine, rates);
+  engine->add_flag("--profile", options.profile, "also where the device's time went, by kind of kernel");
   troupe::policy_options policy;
   policies->add_option("--table", policy.tables, "only this one; may be repeated")
       ->check(CLI::IsMember(troupe::policy_tables));
@@ -92,7 +117,7 @@ int main(int argc, char** argv) {
                      "a few short requests: does it work, not how fast is it");
   policies
       ->add_option("--rate", policy.rate,
-                   "arrivals a second; default: 70 % of what a first run measures")
+                   "arrivals a second; default: 80 % of what a first run measures")
       ->check(CLI::Range(0.001, 100000.0));
   policies->add_option("--seed", policy.seed, "of requests and arrivals")->capture_default_str();
   CLI::App* bookkeeping =
@@ -104,17 +129,20 @@ int main(int argc, char** argv) {
   CLI::App* serve =
       app.add_subcommand("serve", "a load on a server by its URL: latencies, rates, goodput");
   troupe::load_options load;
-  std::string words = "60";
-  add_serve_options(*serve, load, words);
+  std::string words = "60", tokens = "64";
+  add_serve_options(*serve, load, words, tokens);
   CLI11_PARSE(app, argc, argv);
   try {
-    if (*engine) troupe::bench_engine(model, options, json);
+    if (*engine)
+      troupe::bench_engine(model, options, rates, troupe::command_line(argc, argv), json);
+    if (*kernels) troupe::bench_kernels(model, options, json || !isatty(STDOUT_FILENO));
     if (*cache) troupe::bench_cache(model, options, json);
     if (*bookkeeping) troupe::bench_bookkeeping(step_ms, json);
     if (*policies)
       troupe::bench_policies(model, options, policy, troupe::command_line(argc, argv), json);
     if (*serve) {
-      troupe::read_word_range(words, load);
+      troupe::read_range("--prompt-words", words, load.words_min, load.words_max);
+      troupe::read_range("--max-tokens", tokens, load.tokens_min, load.tokens_max);
       return troupe::bench_serve(load, troupe::command_line(argc, argv)) ? 0 : 1;
     }
   } catch (const std::exception& error) {

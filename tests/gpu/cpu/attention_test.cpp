@@ -74,23 +74,27 @@ attention_params params_of(const cache& kv, const std::vector<float>& q, std::ve
 
 TEST_CASE("attention: every tile shape, at block and split edges, equals softmax in double",
           "[gpu]") {
-  for_each_isa([](const kernel_table& kernels) {
+  constexpr std::pair<std::uint32_t, std::uint32_t> shapes[] = {
+      {1, 1}, {1, 3}, {2, 3}, {4, 3}, {12, 1}, {5, 2}, {13, 1}, {7, 5}, {25, 3}, {19, 5}, {96, 1}};
+  for_each_isa([&](const kernel_table& kernels) {
     for (const std::uint32_t size : {16u, 32u}) {
       for (const std::uint32_t dim : {16u, 48u, 64u}) {
-        cache kv(dim, size, 540);
-        const auto q = random_floats(3, 12 * 12 * dim);
+        cache kv(dim, size, 640);
+        const auto q = random_floats(3, std::size_t{query_tile} * 12 * dim);
         for (const std::uint32_t position : {0u, 15u, 16u, 250u, 255u, 256u, 527u}) {
-          for (const auto& [rows, heads] :
-               {std::pair{1u, 1u}, {1u, 3u}, {2u, 3u}, {4u, 3u}, {12u, 1u}, {5u, 2u}}) {
-            std::vector<float> out(12 * 12 * dim);
+          for (const auto& [rows, heads] : shapes) {
+            std::vector<float> out(q.size());
             attention_params p = params_of(kv, q, out);
             p.rows = rows;
             p.heads = heads;
             p.head = 2;
             p.position = position;
             kernels.attention(p);
+            const std::uint32_t queries = rows * heads;
             double worst = 0.0;
-            for (std::uint32_t j = 0; j < rows * heads; ++j) {
+            // Of a large tile every 11th query and the last: each pass, most places in a pass.
+            for (std::uint32_t j = 0; j < queries; ++j) {
+              if (queries > 12 && j % 11 != 0 && j + 1 != queries) continue;
               const std::size_t at = (j / heads) * 12 * dim + (2 + j % heads) * dim;
               const auto expected = expected_output(kv, &q[at], 1, position + j / heads);
               for (std::uint32_t d = 0; d < dim; ++d)
@@ -108,22 +112,61 @@ TEST_CASE("attention: every tile shape, at block and split edges, equals softmax
 
 TEST_CASE("attention: a query's bits do not depend on the queries it shares a tile with", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
-    cache kv(64, 16, 540);
-    const auto q = random_floats(3, 12 * 12 * 64);
-    std::vector<float> together(q.size()), alone(q.size());
-    attention_params p = params_of(kv, q, together);
-    p.rows = 4;
-    p.heads = 3;
-    p.position = 254;  // rows on both sides of a split
-    kernels.attention(p);
-    p.out = alone.data();
-    p.rows = p.heads = 1;
-    for (std::uint32_t j = 0; j < 12; ++j) {
-      p.row = j / 3;
-      p.head = j % 3;
-      p.position = 254 + j / 3;
-      kernels.attention(p);
+    for (const std::uint32_t dim : {48u, 64u, 128u}) {
+      cache kv(dim, 16, 640);
+      const auto q = random_floats(3, std::size_t{query_tile} * 12 * dim);
+      std::vector<float> alone(q.size()), together(q.size());
+      attention_params p = params_of(kv, q, alone);
+      p.rows = p.heads = 1;
+      for (std::uint32_t j = 0; j < query_tile; ++j) {
+        p.row = j / 3;
+        p.head = j % 3;
+        p.position = 254 + j / 3;  // rows on both sides of a split
+        kernels.attention(p);
+      }
+      for (const std::uint32_t tile : {1u, 2u, 4u, 5u, 9u, 31u, 32u}) {
+        std::fill(together.begin(), together.end(), 0.0f);
+        p = params_of(kv, q, together);
+        p.heads = 3;
+        for (p.row = 0; p.row < query_tile / 3; p.row += tile) {
+          p.rows = std::min(tile, query_tile / 3 - p.row);
+          p.position = 254 + p.row;
+          kernels.attention(p);
+        }
+        INFO("dim " << dim << ", tiles of " << tile << " rows");
+        CHECK(std::memcmp(alone.data(), together.data(), alone.size() * 4) == 0);
+      }
     }
-    CHECK(std::memcmp(alone.data(), together.data(), alone.size() * 4) == 0);
+  });
+}
+
+TEST_CASE("attention: NaN behind a tile's last query reaches none of its queries", "[gpu]") {
+  for_each_isa([](const kernel_table& kernels) {
+    cache clean(64, 16, 320), dirty(64, 16, 320);
+    const auto q = random_floats(3, std::size_t{query_tile} * 12 * 64);
+    for (const std::uint32_t rows : {1u, 4u, 32u}) {
+      for (const std::uint32_t position : {0u, 230u, 250u}) {
+        const std::uint32_t end = position + rows;
+        dirty.memory = clean.memory;
+        dirty.view.base = dirty.memory.data();
+        for (std::uint32_t t = end; t < 320; ++t) {
+          for (std::uint32_t d = 0; d < 64; ++d) {
+            dirty.head(1, t)[d * 16 + t % 16] = 0x7E00;
+            dirty.head(1, t)[dirty.view.value_offset + t % 16 * 64 + d] = 0x7E00;
+          }
+        }
+        std::vector<float> expected(q.size()), out(q.size());
+        attention_params p = params_of(clean, q, expected);
+        p.rows = rows;
+        p.heads = 3;
+        p.position = position;
+        kernels.attention(p);
+        p.kv = dirty.view;
+        p.out = out.data();
+        kernels.attention(p);
+        INFO(rows << " rows at " << position);
+        CHECK(std::memcmp(expected.data(), out.data(), out.size() * 4) == 0);
+      }
+    }
   });
 }

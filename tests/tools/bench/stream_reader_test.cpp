@@ -35,10 +35,12 @@ TEST_CASE("stream reader: a chunked event stream, in pieces of every size") {
       chunk("data: [DONE]\n\n") + "0\r\nx: y\r\n\r\n";
   for (std::size_t size = 1; size <= reply.size(); ++size) {
     heard h;
+    bool early = false;
     for (std::size_t at = 0; at < reply.size(); at += size) {
-      CHECK_FALSE(h.reader.complete());
+      early |= h.reader.complete();
       h.feed(std::string_view(reply).substr(at, size));
     }
+    CHECK_FALSE(early);
     CHECK(h.reader.complete());
     CHECK(h.reader.status() == 200);
     REQUIRE(h.events.size() == 4);
