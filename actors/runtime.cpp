@@ -28,15 +28,24 @@
 namespace troupe {
 namespace {
 
+using shared_time = std::shared_ptr<std::atomic<core::time_us>>;
+
+/// The first one counts.
+void note(std::atomic<core::time_us>& time, core::time_us seen) {
+  core::time_us none = 0;
+  time.compare_exchange_strong(none, seen);
+}
+
 /// The caller's end of one session.
 class session_handle final : public core::generation {
  public:
-  session_handle(core::request_id id, protocol::session_actor session, shared_phase phase)
-      : id_(id), session_(std::move(session)), phase_(std::move(phase)) {}
+  session_handle(core::request_id id, protocol::session_actor session, shared_phase phase, shared_time left_at)
+      : id_(id), session_(std::move(session)), phase_(std::move(phase)), left_at_(std::move(left_at)) {}
   core::request_id id() const override { return id_; }
   core::life_phase phase() const override { return *phase_; }
   void delivered() override { caf::anon_send(session_, protocol::delivered{}); }
   void cancel(core::end_reason why, core::time_us seen_at) override {
+    note(*left_at_, seen_at);
     caf::anon_send(session_, core::cancel{id_, why, seen_at});
   }
 
@@ -44,6 +53,7 @@ class session_handle final : public core::generation {
   core::request_id id_;
   protocol::session_actor session_;
   shared_phase phase_;
+  shared_time left_at_;
 };
 
 /// Of a request that came when no actor could take it: ended before it began.
@@ -147,6 +157,8 @@ struct runtime::impl {
     context.model = std::move(loaded);
     context.watcher = watcher;
     context.outbound_bytes_max = config.max_outbound_bytes;
+    context.model_context = limits.model_context;
+    context.deadlines = limits.deadlines;
     reader_limit = std::chrono::milliseconds(to_ms(config.client_send_timeout_s));
     context.keep_prefix = config.on_disconnect == "keep_prefix";
     forget_release = config.plant_leak;
@@ -168,6 +180,7 @@ struct runtime::impl {
   caf::weak_actor_ptr executor, mover;
   caf::actor guard;
   std::optional<runtime_probe> probe;
+  std::atomic<bool> stopping{false};
   std::uint32_t forget_release = 0;  // a planted leak
   std::mutex door_mutex;
   engine_shell door;   // none until a host asks for it
@@ -221,7 +234,9 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
   auto& x = *impl_;
   const core::request_id id{++x.last_request};
   auto phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
-  auto session = x.actors.spawn(session_actor, x.context, id,
+  auto context = x.context;
+  const auto left_at = context.left_at = std::make_shared<std::atomic<core::time_us>>(0);
+  auto session = x.actors.spawn(session_actor, context, id,
                                 std::make_shared<core::generation_request>(std::move(request)), sink, phase);
   if (!session) {
     core::generation_end end;
@@ -231,7 +246,16 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
     return std::make_shared<ended_handle>(id);
   }
   caf::anon_send(session, protocol::begin{});
-  return std::make_shared<session_handle>(id, std::move(session), std::move(phase));
+  // Weakly: a sink that stays behind its end keeps no session.
+  if (const auto client = sink.lock())
+    client->when_dropped([id, left_at, weak = caf::actor_cast<caf::weak_actor_ptr>(session)] {
+      const auto seen = to_time_us(std::chrono::steady_clock::now());
+      note(*left_at, seen);
+      if (const auto alive = weak.lock())
+        caf::anon_send(caf::actor_cast<protocol::session_actor>(alive),
+                       core::cancel{id, core::end_reason::client_gone, seen});
+    });
+  return std::make_shared<session_handle>(id, std::move(session), std::move(phase), left_at);
 }
 
 core::engine_probe* runtime::probe() { return &*impl_->probe; }
@@ -251,8 +275,12 @@ core::engine_health runtime::health() const {
 }
 
 std::vector<token_id> runtime::encode(const core::generation_request& request) const {
+  constexpr std::size_t slice = 1 << 20;
   try {
-    return prompt_tokens(*impl_->context.model, request);
+    prompt_reading reading(*impl_->context.model, request, 0);
+    while (!reading.advance(slice))
+      if (impl_->stopping) throw std::invalid_argument("the runtime is shutting down");
+    return reading.take();
   } catch (const prompt_error& e) {
     throw std::invalid_argument(e.message);
   }
@@ -275,7 +303,7 @@ void runtime::drain() {
 }
 
 void runtime::stop(core::end_reason why) {
-  impl_->gauges->draining = true;
+  impl_->gauges->draining = impl_->stopping = true;
   impl_->actors.while_open(
       [&] { caf::anon_send(impl_->context.scheduler, core::stop{why, "the server is shutting down"}); });
 }

@@ -142,7 +142,6 @@ struct scheduler {
   }
   void perform(core::ended& x) {
     const auto request = x.request;
-    if (x.why == core::end_reason::session_crash) report_crash(x);  // nobody else is left to tell
     to_session(request, x);
     forget(request);
   }
@@ -178,19 +177,6 @@ struct scheduler {
   }
   void perform(core::stopped&) { gauges->stopped = true; }
   void perform(core::violation& x) { report_violation(*watcher, x.invariant); }
-
-  void report_crash(const core::ended& x) {
-    core::request_record record;
-    record.id = x.request;
-    record.reason = x.why;
-    record.phase = x.phase;
-    record.usage.prompt = x.prompt_tokens;
-    record.usage.completion = x.completion_tokens;
-    record.times = x.times;
-    record.preemptions = x.preemptions;
-    record.usage.cached = x.cached_tokens;
-    watcher->on_end(record);
-  }
 
   void open(const core::submit& request, const protocol::session_actor& session) {
     clients[request.request] = client{session, {}, 0, false};

@@ -2,6 +2,9 @@
 
 #include <caf/event_based_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <chrono>
+#include <optional>
+#include <utility>
 
 #include "actors/clock.hpp"
 #include "actors/fail_stop.hpp"
@@ -10,6 +13,13 @@
 
 namespace troupe {
 namespace {
+
+/// Of gpu::tokenization's units: about a millisecond of work, some thousand bytes of text.
+constexpr std::size_t slice = 65536;
+constexpr std::chrono::milliseconds slice_pause{1};
+/// So many sessions of a runtime read in slices at a time; the others ask again after the pause.
+constexpr std::uint32_t reading_places = 4;
+constexpr std::chrono::milliseconds place_pause{20};
 
 bool is_letter_or_digit(char32_t code) {
   const auto kind = gpu::classify(code);
@@ -34,7 +44,11 @@ struct session {
           shared_phase told)
       : self(actor), context(shared), id(request_id), request(std::move(asked)), sink(std::move(client)), phase(std::move(told)),
         machine(machine_options(shared, request_id, *request)),
-        text(shared.model->vocabulary, request->skip_special_tokens) {}
+        text(shared.model->vocabulary, request->skip_special_tokens) {
+    record.id = id;
+    record.label = request->label;
+    record.max_tokens = request->max_tokens.value_or(0);
+  }
 
   protocol::session_actor::pointer self;
   session_context context;
@@ -44,26 +58,90 @@ struct session {
   shared_phase phase;
   core::session_machine machine;
   gpu::detokenizer text;
+  std::optional<prompt_reading> reading;  // until the prompt is read
+  bool in_slices = false;                 // it was too long for one
+  bool has_place = false;                 // counted in reading_now
   std::vector<token_id> prompt;
   std::vector<scored_token> prompt_scores;
   bool echo_pending = false;
   core::session_effects out;
   core::request_record record;
   core::time_us begun_at = 0, first_token_at = 0;
-  bool told_end = false;
+  bool told_end = false, recorded = false;
 
   core::time_us now() const { return to_time_us(self->clock().now()); }
 
   void begin() {
     begun_at = now();
-    record.id = id;
-    record.label = request->label;
-    record.max_tokens = request->max_tokens.value_or(0);
     try {
-      prompt = prompt_tokens(*context.model, *request);
+      reading.emplace(*context.model, *request, context.model_context);
     } catch (const prompt_error& e) {
-      return run([&] { machine.on(core::refused{id, e.why, e.message}, out); });
+      return refuse(e);
     }
+    read_on();
+  }
+
+  void refuse(const prompt_error& e) {
+    run([&] { machine.on(core::refused{id, e.why, e.message}, out); });
+  }
+
+  /// A short prompt is read at once. Between the slices of a long one the thread serves the others: the more sessions
+  /// read, the longer each of them waits, so all together they take about one thread; and few read at a time, because a
+  /// long word takes 30 times its bytes while it is read.
+  void read_on() {
+    if (!reading) return;
+    if (in_slices && !take_place()) return read_later();
+    try {
+      if (reading->advance(slice)) {
+        prompt = reading->take();
+        stop_reading();
+        return submit();
+      }
+    } catch (const prompt_error& e) {
+      return refuse(e);
+    }
+    if (!std::exchange(in_slices, true)) machine.on_reading();
+    read_later();
+  }
+  void read_later() {
+    if (const auto late = deadline_over()) return run([&] { machine.on_cancel(*late, now(), out); });
+    self->delayed_send(self, take_place() ? slice_pause * context.reading_now->load() : place_pause, protocol::read_on{});
+  }
+  bool take_place() {
+    auto& taken = *context.reading_now;
+    for (auto n = taken.load(); !has_place && n < reading_places;) has_place = taken.compare_exchange_weak(n, n + 1);
+    return has_place;
+  }
+  void stop_reading() {
+    if (std::exchange(has_place, false)) --*context.reading_now;
+    reading.reset();
+  }
+
+  core::deadlines_ms deadlines() const {
+    const auto own_or = [](std::uint64_t own, std::uint64_t other) { return own > 0 ? own : other; };
+    const auto &own = request->deadlines, &other = context.deadlines;
+    return {own_or(own.queue, other.queue), own_or(own.first_token, other.first_token),
+            own_or(own.total, other.total)};
+  }
+  std::uint64_t read_for_ms() const { return static_cast<std::uint64_t>(now() - begun_at) / 1000; }
+  std::optional<core::end_reason> deadline_over() const {
+    const auto over = [at = read_for_ms()](std::uint64_t ms) { return ms > 0 && at >= ms; };
+    const auto all = deadlines();
+    if (over(all.queue)) return core::end_reason::queue_timeout;
+    if (over(all.first_token)) return core::end_reason::first_token_timeout;
+    if (over(all.total)) return core::end_reason::total_timeout;
+    return std::nullopt;
+  }
+  /// What is left of them counts from the submit.
+  core::deadlines_ms deadlines_left() const {
+    if (!in_slices) return request->deadlines;
+    const auto left = [at = read_for_ms()](std::uint64_t ms) { return ms == 0 ? 0 : ms > at ? ms - at : 1; };
+    const auto all = deadlines();
+    return {left(all.queue), left(all.first_token), left(all.total)};
+  }
+
+  void submit() {
+    machine.on_submitted();
     core::submit message;
     message.request = id;
     message.prompt = prompt;
@@ -75,7 +153,7 @@ struct session {
     message.top_logprobs = request->top_logprobs;
     message.score_prompt = request->echo && request->top_logprobs >= 0;
     message.priority = request->priority;
-    message.deadlines = request->deadlines;
+    message.deadlines = deadlines_left();
     message.confidence = request->confidence;
     message.cache_salt = request->cache_salt;
     message.keep_prefix =
@@ -96,12 +174,17 @@ struct session {
     }
   }
 
+  core::time_us left_at() const {
+    const auto seen = context.left_at ? context.left_at->load() : 0;
+    return seen != 0 ? seen : now();
+  }
+
   template <class Deliver>
   void to_sink(Deliver&& deliver) {
     if (const auto client = sink.lock())
       deliver(*client);
     else
-      machine.on_cancel(core::end_reason::client_gone, now(), out);
+      machine.on_cancel(core::end_reason::client_gone, left_at(), out);
   }
 
   void perform(core::session_effect::accepted& x) {
@@ -121,22 +204,32 @@ struct session {
     if (const auto client = sink.lock()) client->end(std::move(x.end));
   }
 
-  /// However the actor dies, its client is told one end. Called last, from whichever thread ends the actor.
-  void died(const caf::error& why) noexcept {
-    if (told_end) return;
-    *phase = core::life_phase::done;
+  /// However the actor dies, its end is recorded and told to its client once. Called last, from whichever thread ends
+  /// the actor.
+  void died(const caf::error& why) noexcept try {
+    stop_reading();
+    if (recorded) return;
+    if (told_end) return record_end();
+    const bool shutdown = why == caf::exit_reason::user_shutdown;
+    record.reason = shutdown ? core::end_reason::shutdown : core::end_reason::session_crash;
+    record.phase = phase->exchange(core::life_phase::done);
+    record.usage = machine.usage();
+    record.times = own_times();
+    record_end();
     const auto client = sink.lock();
     if (!client) return;
-    const bool shutdown = why == caf::exit_reason::user_shutdown;
     core::generation_end end;
-    end.reason = shutdown ? core::end_reason::shutdown : core::end_reason::session_crash;
-    try {
-      end.message = shutdown ? "the runtime is shutting down" : "the request's session died: " + caf::to_string(why);
-      end.usage = record.usage;
-      client->end(std::move(end));
-    } catch (...) {
-      // The client's code failed, and nobody is left to tell.
-    }
+    end.reason = record.reason;
+    end.message = shutdown ? "the runtime is shutting down" : "the request's session died: " + caf::to_string(why);
+    end.usage = record.usage;
+    end.times = record.times;
+    client->end(std::move(end));
+  } catch (...) {
+    // The client's code failed, and nobody is left to tell.
+  }
+  void record_end() {
+    recorded = true;
+    context.watcher->on_end(record);
   }
   /// A text stop ends the answer here, before the scheduler's own times are known.
   core::request_times own_times() const {
@@ -155,7 +248,8 @@ struct session {
   void perform(core::session_effect::stalled&) { self->send(context.scheduler, core::reader_stalled{id}); }
   void perform(core::session_effect::resumed&) { self->send(context.scheduler, core::reader_resumed{id}); }
   void perform(core::session_effect::quit&) {
-    context.watcher->on_end(record);
+    stop_reading();
+    record_end();
     self->demonitor(context.scheduler.address());  // else the scheduler keeps this actor's memory for as long as it lives
     self->quit();
   }
@@ -220,6 +314,7 @@ protocol::session_actor::behavior_type session_actor(protocol::session_actor::po
       [state](const caf::down_msg&) { state->run([&] { state->machine.on_engine_down(state->out); }); });
   return {
       [state](const protocol::begin&) { state->begin(); },
+      [state](const protocol::read_on&) { state->read_on(); },
       [state](const core::admitted& message) {
         state->run([&] {
           state->machine.on(message, state->out);

@@ -79,6 +79,21 @@ std::string error_object(const api_error& e) {
   return out.close_object().take();
 }
 
+api_error websocket_queue_full(std::uint32_t waiting_max) {
+  return {.status = 429,
+          .message = "More than " + std::to_string(waiting_max) + " responses are waiting on this connection.",
+          .type = "rate_limit_error", .code = "websocket_queue_full"};
+}
+
+std::string steering_failed() {
+  return R"({"type":"response.steer.failed","error":{"type":"invalid_request_error",)"
+         R"("code":"steering_not_supported","message":"Steering is not supported.","param":null}})";
+}
+
+std::string error_envelope(const api_error& e) {
+  return "{\"type\":\"error\",\"status\":" + std::to_string(e.status) + ",\"error\":" + error_object(e) + "}";
+}
+
 std::string error_body(const api_error& e) { return "{\"error\":" + error_object(e) + "}"; }
 
 std::optional<api_error> error_of(const core::generation_end& end, const char* prompt_field) {

@@ -26,11 +26,16 @@ api_error invalid_body(std::string message);
 api_error server_error(std::string code, std::string message, int status = 500);
 api_error shutting_down();
 api_error overloaded(std::string message);
+api_error websocket_queue_full(std::uint32_t waiting_max);
 
 /// `{"message","type","param","code"}`
 std::string error_object(const api_error&);
 /// `{"error":{...}}`
 std::string error_body(const api_error&);
+/// `{"type":"error","status","error":{...}}`: a WebSocket's frame.
+std::string error_envelope(const api_error&);
+/// The answer to `response.steer`.
+std::string steering_failed();
 
 /// Nothing when the end is an answer (stop, length, cancelled). `prompt_field`: where the endpoint takes its prompt,
 /// for refusals that are about it.

@@ -39,6 +39,18 @@ std::string without_port(std::string_view host) {
   return std::string{host.substr(0, host.rfind(':'))};
 }
 
+/// A literal address, localhost, the configured host, the host of an allowed origin.
+bool is_ours(const runtime_config& config, std::string_view with_port) {
+  const std::string host = without_port(with_port);
+  unsigned char address[16];
+  if (::inet_pton(AF_INET, host.c_str(), address) == 1 || ::inet_pton(AF_INET6, host.c_str(), address) == 1)
+    return true;
+  if (iequals(host, "localhost") || iequals(host, config.host)) return true;
+  return std::any_of(config.allowed_origins.begin(), config.allowed_origins.end(), [&](const auto& allowed) {
+    return iequals(without_port(host_of_origin(allowed)), host);
+  });
+}
+
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < b.size(); ++i) {
@@ -80,20 +92,7 @@ bool origin_is_allowed(const runtime_config& config, const http_request& request
   for (const auto& allowed : config.allowed_origins)
     if (allowed == "*" || iequals(allowed, *origin)) return true;
   const auto host = request.header("Host");
-  return host && iequals(host_of_origin(*origin), *host);
-}
-
-bool host_is_ours(const runtime_config& config, const http_request& request) {
-  const auto header = request.header("Host");
-  if (!header) return false;
-  const std::string host = without_port(*header);
-  unsigned char address[16];
-  if (::inet_pton(AF_INET, host.c_str(), address) == 1 || ::inet_pton(AF_INET6, host.c_str(), address) == 1)
-    return true;
-  if (iequals(host, "localhost") || iequals(host, config.host)) return true;
-  return std::any_of(config.allowed_origins.begin(), config.allowed_origins.end(), [&](const auto& allowed) {
-    return allowed == "*" || iequals(without_port(host_of_origin(allowed)), host);
-  });
+  return host && iequals(host_of_origin(*origin), *host) && (!config.api_keys.empty() || is_ours(config, *host));
 }
 
 }  // namespace troupe::net

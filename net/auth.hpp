@@ -17,10 +17,9 @@ std::string presented_key(const http_request&, bool websocket);
 /// The offered subprotocols contain `responses`.
 bool offers_responses_protocol(const http_request&);
 
-/// No Origin, the same host as Host, or in the allow list ("*" allows any).
+/// No Origin, one of the allow list ("*" allows any), or the same host as Host. Without API keys that host must be an
+/// address, localhost, the configured host or that of an allowed origin: a page that points its own name at this machine
+/// is refused.
 bool origin_is_allowed(const runtime_config&, const http_request&);
-/// Host names a loopback or literal address, the configured host, or the host of an allowed origin: a page that
-/// points its own name at this machine is refused.
-bool host_is_ours(const runtime_config&, const http_request&);
 
 }  // namespace troupe::net

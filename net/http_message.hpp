@@ -13,7 +13,7 @@ namespace troupe::net {
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
 struct http_request {
-  std::string method, target;       ///< target as sent
+  std::string method, target;       ///< the path with its query, whichever form was sent
   bool http_1_0 = false;
   bool keep_alive = true;
   header_list headers;

@@ -5,6 +5,8 @@
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include <algorithm>
+
 namespace troupe::net {
 
 namespace http = boost::beast::http;
@@ -26,6 +28,12 @@ http_parser::http_parser(std::uint64_t header_bytes_max, std::uint64_t body_byte
 }
 
 http_parser::~http_parser() = default;
+
+std::size_t empty_lines(std::string_view input) {
+  std::size_t bytes = 0;
+  while (input.substr(bytes).starts_with("\r\n")) bytes += 2;
+  return bytes;
+}
 
 namespace {
 
@@ -53,7 +61,7 @@ parse_state http_parser::feed(std::string& input) {
     }
     if (used == 0) break;
   }
-  if (p.is_header_done() && !transfer_encoding_is_known()) return parse_state::failed;
+  if (p.is_header_done() && !head_is_understood()) return parse_state::failed;
   if (p.is_done()) return parse_state::done;
   if (!p.is_header_done() && head_is_cut_short(input)) return parse_state::failed;
   // What stays behind is an unfinished line or block of trailers: chunk extensions have no limit of their own.
@@ -65,11 +73,19 @@ parse_state http_parser::feed(std::string& input) {
 }
 
 // A body in a coding we don't know would be read as the next request.
-bool http_parser::transfer_encoding_is_known() {
-  const auto coding = impl_->parser.get()[http::field::transfer_encoding];
-  if (coding.empty() || iequals({coding.data(), coding.size()}, "chunked")) return true;
-  impl_->error = {.status = 400, .message = "Transfer-Encoding may only be 'chunked'."};
-  return false;
+bool http_parser::head_is_understood() {
+  const auto& head = impl_->parser.get();
+  const auto coding = head[http::field::transfer_encoding];
+  if (!coding.empty() && !iequals({coding.data(), coding.size()}, "chunked")) {
+    impl_->error = {.status = 400, .message = "Transfer-Encoding may only be 'chunked'."};
+    return false;
+  }
+  const auto expect = head[http::field::expect];
+  if (!expect.empty() && !iequals({expect.data(), expect.size()}, "100-continue")) {
+    impl_->error = {.status = 417, .message = "Expect may only be '100-continue'."};
+    return false;
+  }
+  return true;
 }
 
 // Beast waits for the rest of a version behind the head's end, where there is none.
@@ -89,6 +105,24 @@ bool http_parser::wants_continue() const {
   return iequals({expect.data(), expect.size()}, "100-continue");
 }
 
+namespace {
+
+/// A target that names its host, as proxies are sent it, is served as the path; then its host counts, not the header's.
+void to_origin_form(http_request& request) {
+  const std::size_t scheme = request.target.find("://");
+  if (scheme == std::string::npos) return;
+  const std::string_view name = std::string_view{request.target}.substr(0, scheme);
+  if (!iequals(name, "http") && !iequals(name, "https")) return;
+  const std::size_t host = scheme + 3;
+  const std::size_t end = std::min(request.target.find_first_of("/?", host), request.target.size());
+  std::erase_if(request.headers, [](const auto& field) { return iequals(field.first, "Host"); });
+  request.headers.emplace_back("Host", request.target.substr(host, end - host));
+  request.target.erase(0, end);
+  if (!request.target.starts_with('/')) request.target.insert(0, "/");
+}
+
+}  // namespace
+
 http_request http_parser::take() {
   auto message = impl_->parser.release();
   http_request request;
@@ -99,6 +133,7 @@ http_request http_parser::take() {
   for (const auto& field : message)
     request.headers.emplace_back(std::string{field.name_string()}, std::string{field.value()});
   request.body = std::move(message.body());
+  to_origin_form(request);
   return request;
 }
 

@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "net/http_message.hpp"
 
 namespace troupe::net {
 
 enum class parse_state : std::uint8_t { head, body, done, failed };
+
+/// Bytes of the empty lines that may stand before a request.
+std::size_t empty_lines(std::string_view input);
 
 class http_parser {
  public:
@@ -23,7 +27,7 @@ class http_parser {
   const api_error& error() const;
 
  private:
-  bool transfer_encoding_is_known();
+  bool head_is_understood();
   bool head_is_cut_short(const std::string& input);
 
   struct impl;

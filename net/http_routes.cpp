@@ -166,13 +166,16 @@ std::optional<std::string> match(std::string_view pattern, std::string_view path
 
 const char* allow_header(method m) { return m == method::get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"; }
 
-http_reply foreign_origin() {
-  return error_reply({.status = 403, .message = "This origin is not allowed.", .code = "origin_not_allowed"});
+http_reply foreign_origin(const http_request& request) {
+  return error_reply({.status = 403,
+                      .message = "Web pages of '" + std::string{request.header("Origin").value_or("")} +
+                                 "' are not served; --allowed-origins can name them.",
+                      .code = "origin_not_allowed"});
 }
 
 http_reply preflight(const http_request& request, const route_context& context, const char* allowed) {
   const auto origin = request.header("Origin");
-  if (origin && !origin_is_allowed(context.config, request)) return foreign_origin();
+  if (!origin_is_allowed(context.config, request)) return foreign_origin(request);
   http_reply reply{.status = 204, .headers = {{"Allow", allowed}}, .body = ""};
   if (origin) {
     reply.headers.emplace_back("Access-Control-Allow-Methods", allowed);
@@ -215,10 +218,7 @@ std::optional<api_error> apply_timeout(const http_request& request, api_request&
 
 answer websocket(const call& c) {
   if (key_missing(c, guard::key, true)) return wrong_key();
-  if (!origin_is_allowed(c.context.config, c.request)) return foreign_origin();
-  if (c.request.header("Origin") && !host_is_ours(c.context.config, c.request))
-    
-    return error_reply({.status = 403, .message = "This host name is not allowed.", .code = "origin_not_allowed"});
+  if (!origin_is_allowed(c.context.config, c.request)) return foreign_origin(c.request);
   if (c.context.draining) return error_reply(shutting_down());
   return upgrade{};
 }
@@ -228,8 +228,7 @@ answer run(const route_entry& entry, const call& c) {
   if (request.method == "OPTIONS") return preflight(request, c.context, allow_header(entry.allowed));
   if (entry.run == responses && request.method == "GET" && request.is_upgrade()) return websocket(c);
   // A page of another site can post without asking first, and would have us work for it.
-  if (entry.allowed == method::post && request.header("Origin") && !origin_is_allowed(c.context.config, request))
-    return foreign_origin();
+  if (entry.allowed == method::post && !origin_is_allowed(c.context.config, request)) return foreign_origin(request);
   if (key_missing(c, entry.guarded, false)) return wrong_key();
   const bool allowed = entry.allowed == method::post ? request.method == "POST"
                                                      : request.method == "GET" || request.method == "HEAD";
@@ -239,6 +238,12 @@ answer run(const route_entry& entry, const call& c) {
     reply.headers.emplace_back("Allow", allow_header(entry.allowed));
     return reply;
   }
+  const auto coding = request.header("Content-Encoding");
+  if (coding && !request.body.empty() && !iequals(*coding, "identity"))
+    return error_reply({.status = 415,
+                        .message = "The Content-Encoding '" + std::string{*coding} +
+                                   "' is not supported; send the body as it is.",
+                        .code = "unsupported_media_type"});
   if (entry.allowed == method::post && !request.body.empty() && !is_json(request))
     return error_reply({.status = 415, .message = "The Content-Type must be application/json.",
                         .code = "unsupported_media_type"});
@@ -252,9 +257,25 @@ answer run(const route_entry& entry, const call& c) {
 
 }  // namespace
 
-routed route(const http_request& request, route_context& context) {
+namespace {
+
+std::optional<std::string> path_of(const http_request& request) {
   auto path = request.path();
   if (path && path->size() > 1 && path->back() == '/') path->pop_back();
+  return path;
+}
+
+}  // namespace
+
+bool reads_body(const http_request& request) {
+  const auto path = path_of(request);
+  return path && std::any_of(table.begin(), table.end(), [&](const route_entry& entry) {
+           return (entry.generates || entry.run == freeze_route) && match(entry.path, *path);
+         });
+}
+
+routed route(const http_request& request, route_context& context) {
+  auto path = path_of(request);
   if (path) {
     for (const auto& entry : table) {
       if (entry.guarded == guard::debug && !context.config.debug_endpoints) continue;

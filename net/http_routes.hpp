@@ -41,6 +41,8 @@ struct routed {
 };
 
 routed route(const http_request&, route_context&);
+/// route() reads the body as JSON: not for a connection's thread where it is long.
+bool reads_body(const http_request&);
 
 /// Paths that start generations; a test kills a client on each of them.
 std::vector<std::string> generating_routes();

@@ -20,9 +20,6 @@ using clock = std::chrono::steady_clock;
 constexpr std::uint64_t header_bytes_max = 32 * 1024;
 constexpr std::size_t linger_bytes_max = 64 * 1024 * 1024;   ///< read and dropped after an early error
 constexpr auto linger_time = std::chrono::seconds{2};
-constexpr std::size_t frames_factor = 16;                    ///< JSON of log-probabilities beside what they weigh
-
-clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
 
 }  // namespace
 
@@ -34,6 +31,7 @@ void http_session::start() {
   state_->add(shared_from_this());
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     self->read_deadline_ = clock::now() + seconds(self->config_.keep_alive_timeout_s);
+    self->idle_since_ = clock::now().time_since_epoch().count();
     self->arm_timer();
     self->read();
   });
@@ -77,7 +75,7 @@ void http_session::on_read(const error_code& ec, std::size_t bytes) {
 void http_session::on_eof() {
   eof_ = true;
   if (phase_ != phase::replying) return finish(core::end_reason::client_gone);
-  if (!reply_ || reply_->done()) return;   // the rest of the reply may still be wanted
+  if (!reading_aside_ && (!reply_ || reply_->done())) return;   // the rest of the reply may still be wanted
   if (config_.half_close_is_gone) return finish(core::end_reason::client_gone);
   // Nothing can be read any more: a reset still shows as an error of the socket.
   socket_.async_wait(tcp::socket::wait_error, [self = shared_from_this()](const error_code& ec) {
@@ -88,6 +86,9 @@ void http_session::on_eof() {
 void http_session::parse() {
   if (in_.empty() || (phase_ != phase::idle && phase_ != phase::reading)) return;
   if (!parser_) {
+    in_.erase(0, empty_lines(in_));
+    if (in_.empty() || in_ == "\r") return;
+    idle_since_ = never;
     parser_.emplace(header_bytes_max, config_.max_body_bytes);
     phase_ = phase::reading;
     parsed_ = parse_state::head;
@@ -125,14 +126,32 @@ void http_session::handle(http_request request) {
   request_id_ = printable ? std::string{*given} : random_id("req_");
   close_after_ = !request.keep_alive || state_->routes.draining;
   chunked_ = !request.http_1_0;
-  auto routed = route(request, state_->routes);
-  route_ = routed.route;
-  request.body.clear();
+  if (request.body.size() > long_json && reads_body(request)) return read_aside(std::move(request));
+  routed found = route(request, state_->routes);
+  on_routed(std::move(request), std::move(found));
+}
+
+void http_session::read_aside(http_request request) {
+  reading_aside_ = true;
+  asio::post(state_->readers, [self = shared_from_this(), request = std::move(request)]() mutable {
+    if (self->gone_) return;  // nobody waits any more
+    routed found = route(request, self->state_->routes);
+    asio::post(self->socket_.get_executor(),
+               [self, request = std::move(request), found = std::move(found)]() mutable {
+                 self->reading_aside_ = false;
+                 if (self->phase_ == phase::replying) self->on_routed(std::move(request), std::move(found));
+               });
+  });
+}
+
+void http_session::on_routed(http_request request, routed found) {
+  route_ = found.route;
+  request.body = {};
   request_ = std::move(request);
-  if (auto* reply = std::get_if<http_reply>(&routed.what)) return send_whole(std::move(*reply));
-  if (std::holds_alternative<upgrade>(routed.what)) return hand_over();
-  if (auto* slow = std::get_if<slow_reply>(&routed.what)) return answer_aside(std::move(*slow));
-  auto& api = std::get<api_request>(routed.what);
+  if (auto* reply = std::get_if<http_reply>(&found.what)) return send_whole(std::move(*reply));
+  if (std::holds_alternative<upgrade>(found.what)) return hand_over();
+  if (auto* slow = std::get_if<slow_reply>(&found.what)) return answer_aside(std::move(*slow));
+  auto& api = std::get<api_request>(found.what);
   out_.limit(config_.max_outbound_bytes * frames_factor * api.choices.size());  // each has a delta under way
   reply_ = std::make_unique<generation_reply>(state_->routes, std::move(api), next_exchange_++, *this);
   reply_->start(weak_from_this());
@@ -141,9 +160,14 @@ void http_session::handle(http_request request) {
 void http_session::answer_aside(slow_reply work) {
   asio::post(state_->aside, [self = shared_from_this(), work = std::move(work)] {
     if (self->gone_) return;  // nobody waits any more
-    auto reply = work();
-    asio::post(self->socket_.get_executor(), [self, reply = std::move(reply)]() mutable {
-      if (self->phase_ == phase::replying) self->send_whole(std::move(reply));
+    auto& waiting = self->state_->tool_bytes;
+    const bool full = waiting > tool_bytes_max;   // what was made before is not read
+    auto reply = full ? error_reply(overloaded("Too many answers wait to be read.")) : work();
+    auto held = std::make_shared<held_bytes>(waiting, reply.body.size());
+    asio::post(self->socket_.get_executor(), [self, reply = std::move(reply), held = std::move(held)]() mutable {
+      if (self->phase_ != phase::replying) return;
+      self->held_ = std::move(held);
+      self->send_whole(std::move(reply));
     });
   });
 }
@@ -153,6 +177,7 @@ void http_session::hand_over() {
   if (state_->websockets >= config_.max_websocket_connections)
     return send_whole(error_reply(overloaded("Too many WebSocket connections.")));
   phase_ = phase::closed;
+  idle_since_ = never;
   timer_.cancel();
   --state_->busy;
   state_->routes.counters.on_http_request(route_, request_.method, 101);
@@ -174,6 +199,13 @@ void http_session::drain() {
 
 void http_session::abort() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(core::end_reason::shutdown); });
+}
+
+void http_session::give_way() {
+  idle_since_ = never;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->phase_ == phase::idle) self->finish(core::end_reason::client_gone);
+  });
 }
 
 header_list http_session::common_headers(const std::string& content_type) {
@@ -272,6 +304,7 @@ void http_session::on_write(const error_code& ec, std::size_t bytes) {
 
 void http_session::reply_complete() {
   reply_.reset();
+  held_.reset();
   parser_.reset();
   request_ = {};
   --state_->busy;
@@ -279,12 +312,14 @@ void http_session::reply_complete() {
   message_ended_ = false;
   if (close_after_ || state_->routes.draining) return linger();
   if (eof_ && in_.empty()) return finish(core::end_reason::client_gone);
+  idle_since_ = clock::now().time_since_epoch().count();
   read_deadline_ = clock::now() + seconds(config_.keep_alive_timeout_s);
   arm_timer();
   parse();
   // The rest of a request whose sender has closed will never come.
   if (eof_ && phase_ == phase::reading) finish(core::end_reason::client_gone);
-  if (eof_ && phase_ == phase::replying && reply_ && config_.half_close_is_gone) finish(core::end_reason::client_gone);
+  const bool generates = phase_ == phase::replying && (reply_ || reading_aside_);
+  if (eof_ && generates && config_.half_close_is_gone) finish(core::end_reason::client_gone);
 }
 
 void http_session::linger() {
@@ -310,7 +345,11 @@ void http_session::finish(core::end_reason why) {
     if (why != core::end_reason::shutdown) state_->routes.counters.on_disconnect(what, reply_->phase());
     reply_->cancel(why, seen_at);
     reply_.reset();
+  } else if (reading_aside_ && why != core::end_reason::shutdown) {
+    state_->routes.counters.on_disconnect(what, core::life_phase::queued);
   }
+  held_.reset();
+  idle_since_ = never;
   if (in_progress) --state_->busy;
   close_socket();
   state_->remove(this);

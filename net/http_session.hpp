@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,11 @@ class http_session final : public connection, public reply_port, public std::ena
   void on_event(std::uint64_t exchange, std::size_t choice, generation_event) override;
   void drain() override;
   void abort() override;
+  std::optional<std::int64_t> idle_since() const override {
+    const std::int64_t since = idle_since_;
+    return since == never ? std::nullopt : std::optional{since};
+  }
+  void give_way() override;
 
   void send_whole(http_reply) override;
   void send_stream_head(header_list) override;
@@ -43,12 +49,15 @@ class http_session final : public connection, public reply_port, public std::ena
   /// idle: between requests; reading: part of one is here; replying: until its last byte has left; lingering: the
   /// last reply has left, what still comes is dropped; closed.
   enum class phase : std::uint8_t { idle, reading, replying, lingering, closed };
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
   void read();
   void on_read(const error_code&, std::size_t bytes);
   void on_eof();
   void parse();
   void handle(http_request);
+  void read_aside(http_request);
+  void on_routed(http_request, routed);
   void answer_aside(slow_reply);
   void hand_over();
   void write();
@@ -71,7 +80,8 @@ class http_session final : public connection, public reply_port, public std::ena
   time_point write_deadline_ = time_point::max(), drain_deadline_ = time_point::max();   // no progress; in all
 
   phase phase_ = phase::idle;
-  std::atomic<bool> gone_ = false;   // closed, as the thread aside may see it
+  std::atomic<bool> gone_ = false;   // closed, as the threads aside may see it
+  std::atomic<std::int64_t> idle_since_{never};   // steady clock; never: at work
   std::array<char, 16 * 1024> chunk_{};
   std::string in_;                         ///< received, not yet parsed
   std::optional<http_parser> parser_;
@@ -83,6 +93,8 @@ class http_session final : public connection, public reply_port, public std::ena
   std::unique_ptr<generation_reply> reply_;
   std::uint64_t next_exchange_ = 1;
   std::size_t lingered_bytes_ = 0;
+  std::shared_ptr<held_bytes> held_;       ///< of a text tool's answer, until it has left
+  bool reading_aside_ = false;             ///< the body is being read as JSON; nothing runs yet
   bool eof_ = false, close_after_ = false, chunked_ = false, message_ended_ = false;
 };
 

@@ -17,32 +17,49 @@ bool has_surrogate(std::string_view text) {
   return false;
 }
 
-/// The first duplicate key or lone surrogate below `value`; `path` is where we are.
-std::optional<api_error> check(dom::element value, const std::string& path) {
+/// Where the check is; written out only for a fault, since most values have none.
+struct place {
+  const place* above = nullptr;
+  std::optional<std::string_view> key = std::nullopt;   ///< of an object; else `index` of an array
+  std::size_t index = 0;
+};
+
+std::string path_of(const place& at) {
+  if (!at.above) return "";
+  std::string path = path_of(*at.above);
+  if (!at.key) return path + "[" + std::to_string(at.index) + "]";
+  if (!path.empty()) path += '.';
+  return path += *at.key;
+}
+
+/// The first duplicate key, lone surrogate or overlong object in `value`.
+std::optional<api_error> check(dom::element value, const place& at) {
   if (const auto text = as_text(value); text && has_surrogate(*text))
-    return invalid_value(path, "'" + path + "' holds a lone surrogate escape.");
+    return invalid_value(path_of(at), "'" + path_of(at) + "' holds a lone surrogate escape.");
   if (value.is_array()) {
-    std::size_t i = 0;
+    place item_at{&at};
     for (const dom::element item : array_of(value)) {
-      if (item.is_number() || item.is_bool()) {
-        ++i;
-        continue;
-      }
-      if (auto e = check(item, path + "[" + std::to_string(i++) + "]")) return e;
+      if (!item.is_number() && !item.is_bool())
+        if (auto e = check(item, item_at)) return e;
+      ++item_at.index;
     }
   }
   if (!value.is_object()) return std::nullopt;
+  const dom::object object = object_of(value);
+  if (object.size() > json_members_max)
+    return invalid_value(path_of(at), "'" + path_of(at) + "' has " + std::to_string(object.size()) +
+                                          " members, allowed are " + std::to_string(json_members_max) + ".");
   std::vector<std::string_view> keys;
-  for (const auto& [key, item] : object_of(value)) {
-    const std::string below = path.empty() ? std::string{key} : path + "." + std::string{key};
-    if (has_surrogate(key)) return invalid_value(path, "A key holds a lone surrogate escape.");
-    if (auto e = check(item, below)) return e;
+  keys.reserve(object.size());
+  for (const auto& [key, item] : object) {
+    if (has_surrogate(key)) return invalid_value(path_of(at), "A key holds a lone surrogate escape.");
+    if (auto e = check(item, {&at, key})) return e;
     keys.push_back(key);
   }
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
   if (twice == keys.end()) return std::nullopt;
-  const std::string name = path.empty() ? std::string{*twice} : path + "." + std::string{*twice};
+  const std::string name = path_of({&at, *twice});
   return invalid_value(name, "'" + name + "' is given twice.");
 }
 
@@ -66,7 +83,7 @@ std::optional<api_error> json_document::parse_object(std::string_view text, cons
   if (root.get_object().get(object_))
     return invalid_body(std::string{"The "} + what + " must be a JSON object, not " + type_name(root) +
                         ".");
-  return check(root, "");
+  return check(root, {});
 }
 
 std::optional<dom::element> find(dom::object object, std::string_view key) {

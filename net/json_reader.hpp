@@ -1,5 +1,6 @@
 // A JSON document read strictly: UTF-8, one value and nothing behind it, no duplicate keys, no lone surrogates, at
-// most 64 levels. Wraps simdjson's DOM; the views it gives live as long as the document.
+// most 64 levels, 4,096 members of an object. Wraps simdjson's DOM; the views it gives live as
+// long as the document.
 #pragma once
 #include <simdjson.h>
 
@@ -13,6 +14,7 @@
 namespace troupe::net {
 
 inline constexpr std::size_t json_depth_max = 64;
+inline constexpr std::size_t json_members_max = 4096;   ///< of one object
 
 class json_document {
  public:

@@ -90,7 +90,9 @@ struct metrics::impl {
   prometheus::Counter& kv_released_preempt = counter(
       "troupe_kv_blocks_released_total", "KV blocks given back", {{"reason", "preempt"}});
   prometheus::Histogram& release_latency = histogram(
-      "troupe_kv_release_latency_seconds", "From the end's cause seen to its blocks back", release_buckets);
+      "troupe_kv_release_latency_seconds",
+      "From when the server saw an end's cause (a client's leaving, not when it left) to its blocks back",
+      release_buckets);
   prometheus::Counter& prompt_tokens = counter("troupe_prompt_tokens_total", "Prompt tokens of ended requests");
   prometheus::Counter& generation_tokens =
       counter("troupe_generation_tokens_total", "Sampled tokens of ended requests");

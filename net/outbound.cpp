@@ -21,7 +21,8 @@ bool outbound::begin_write() {
 bool outbound::advance(std::size_t bytes) {
   written_ += bytes;
   if (written_ < writing_.size()) return false;
-  writing_.clear();
+  // The memory of a large reply is not the connection's to keep.
+  writing_.capacity() > kept_capacity ? std::string{}.swap(writing_) : writing_.clear();
   written_ = 0;
   return true;
 }

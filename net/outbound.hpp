@@ -38,6 +38,7 @@ class outbound {
   std::size_t bytes() const { return waiting_.size() + writing_.size() - written_; }
 
  private:
+  static constexpr std::size_t kept_capacity = 256 * 1024;
   std::size_t bytes_max_;
   std::string waiting_, writing_;
   std::size_t written_ = 0;

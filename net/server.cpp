@@ -76,7 +76,7 @@ void server::impl::on_accept(const error_code& ec, tcp::socket socket) {
     return;
   }
   tune(socket, config());
-  if (state->connections() >= config().max_connections) {
+  if (state->connections() >= config().max_connections && !state->make_room()) {
     std::make_shared<http_session>(state, std::move(socket))->refuse();
   } else {
     std::make_shared<http_session>(state, std::move(socket))->start();
@@ -126,7 +126,8 @@ void server::stop() {
     for (const auto& c : impl_->state->all()) c->abort();
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
-  impl_->state->aside.join();  // it posts to the others, so it ends first
+  impl_->state->readers.join();  // they post to the others, so they end first
+  impl_->state->aside.join();
   // Every socket, timer and the acceptor are closed: the threads run out of work.
   impl_->work.reset();
   for (auto& t : impl_->threads) t.join();

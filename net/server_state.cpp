@@ -40,6 +40,19 @@ std::vector<std::shared_ptr<connection>> server_state::all() const {
   return strong;
 }
 
+bool server_state::make_room() {
+  std::shared_ptr<connection> oldest;
+  std::int64_t since = 0;
+  for (auto& c : all()) {
+    const auto idle = c->idle_since();
+    if (!idle || (oldest && *idle >= since)) continue;
+    since = *idle;
+    oldest = std::move(c);
+  }
+  if (oldest) oldest->give_way();
+  return oldest != nullptr;
+}
+
 void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
   const int fd = socket.native_handle();
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);

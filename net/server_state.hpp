@@ -5,8 +5,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -15,11 +17,39 @@
 
 namespace troupe::net {
 
+/// Undelivered frames of a connection beside what they weigh as text: JSON, log-probabilities above all, is larger.
+inline constexpr std::size_t frames_factor = 16;
+
+/// JSON of more bytes is not read on a connection's thread.
+inline constexpr std::size_t long_json = 32 * 1024;
+/// Answers of the text tools that wait for their readers, of all connections together.
+inline constexpr std::uint64_t tool_bytes_max = 64ull << 20;
+
+inline std::chrono::steady_clock::duration seconds(double s) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(s));
+}
+
 /// One socket, as the server sees it. Both calls may come from any thread and only post.
 class connection : public event_receiver {
  public:
   virtual void drain() = 0;   ///< close when nothing is in progress
   virtual void abort() = 0;   ///< close now; generations end as shutdown
+  /// Since when nothing of a request has been here, on the steady clock; nothing: it is at work.
+  virtual std::optional<std::int64_t> idle_since() const { return std::nullopt; }
+  virtual void give_way() {}  ///< close if still idle: another one wants the place
+};
+
+/// What answers of the text tools weigh from when they are made until they have left.
+class held_bytes {
+ public:
+  held_bytes(std::atomic<std::uint64_t>& sum, std::uint64_t bytes) : sum_{sum}, bytes_{bytes} { sum_ += bytes_; }
+  ~held_bytes() { sum_ -= bytes_; }
+  held_bytes(const held_bytes&) = delete;
+  held_bytes& operator=(const held_bytes&) = delete;
+
+ private:
+  std::atomic<std::uint64_t>& sum_;
+  std::uint64_t bytes_;
 };
 
 struct server_state {
@@ -27,14 +57,18 @@ struct server_state {
 
   boost::asio::io_context io;
   boost::asio::thread_pool aside{1};       ///< for slow_reply: a long text holds up nobody's frames
+  boost::asio::thread_pool readers{1};     ///< for long JSON: likewise, and no text tool waits for it or it for them
   route_context routes;
   std::atomic<std::uint32_t> websockets = 0;
   std::atomic<std::uint32_t> busy = 0;     ///< requests in progress, replies being written
+  std::atomic<std::uint64_t> tool_bytes = 0;   ///< held_bytes
 
   void add(const std::shared_ptr<connection>&);
   void remove(const connection*);
   std::size_t connections() const;
   std::vector<std::shared_ptr<connection>> all() const;
+  /// Closes the connection that has been idle longest; false when all are at work.
+  bool make_room();
 
  private:
   mutable std::mutex mutex_;

@@ -1,12 +1,19 @@
 #include "net/tcp_window.hpp"
 
 #include <linux/tcp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cstddef>
 
 namespace troupe::net {
+namespace {
+
+constexpr int unread_max = 16 * 1024;
+
+}  // namespace
 
 bool window_is_shut(int socket) {
   tcp_info info{};
@@ -14,6 +21,28 @@ bool window_is_shut(int socket) {
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
   // An older kernel fills less of it.
   return size >= offsetof(tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd && info.tcpi_snd_wnd == 0;
+}
+
+peer_watch::sight peer_watch::look(int socket, bool reading, int patience) {
+  // The states of the protocol, as the kernel numbers them; its header cannot be had together with the system's.
+  constexpr int time_wait = 6, closed = 7, close_wait = 8, last_ack = 9, closing = 11;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  int unread = 0, unsent = 0;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || ::ioctl(socket, FIONREAD, &unread) != 0 ||
+      ::ioctl(socket, SIOCOUTQ, &unsent) != 0)
+    return sight::quiet;
+  const int state = info.tcpi_state;
+  const bool has_left = state == time_wait || state == closed || state == close_wait || state == last_ack ||
+                        state == closing;
+  // At the first look the read may only not have had its turn.
+  if (has_left && closed_) return sight::gone;
+  closed_ = has_left;
+  const unsigned long long taken = info.tcpi_bytes_received - static_cast<unsigned>(unread);
+  stuck_looks_ = reading && unread > unread_max && taken == taken_ ? stuck_looks_ + 1 : 0;
+  taken_ = taken;
+  if (stuck_looks_ >= patience) return sight::deaf;
+  return has_left || unread > 0 || unsent > 0 ? sight::busy : sight::quiet;
 }
 
 }  // namespace troupe::net

@@ -7,4 +7,19 @@ namespace troupe::net {
 /// The last thing the peer said was that it takes no more bytes. Also of a connection the kernel has given up.
 bool window_is_shut(int socket);
 
+/// Looks at a connection whose read may be stuck behind a write, where no end of file is seen. Call look() at a steady
+/// pace.
+class peer_watch {
+ public:
+  enum class sight { quiet, busy, gone, deaf };
+  /// quiet: nothing waits in either direction; busy: something does; gone: the peer has closed, at two looks; deaf: it
+  /// has sent more than 16 KiB, of which nothing was taken for `patience` looks while we were `reading`.
+  sight look(int socket, bool reading, int patience);
+
+ private:
+  bool closed_ = false;
+  unsigned long long taken_ = 0;   ///< bytes the program has read
+  int stuck_looks_ = 0;
+};
+
 }  // namespace troupe::net

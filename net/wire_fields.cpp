@@ -111,10 +111,21 @@ token_id wire_fields::token(dom::element value, const std::string& param) const 
 }
 
 token_id wire_fields::token(std::int64_t id, const std::string& param) const {
-  const std::int64_t end = limits_.vocab > 0 ? limits_.vocab : std::int64_t{1} << 31;
-  if (id < 0 || id >= end)
-    throw invalid_value(param, fmt::format("'{}' is {}, token ids are 0 to {}.", param, id, end - 1));
+  if (!is_token(id))
+    throw invalid_value(param, fmt::format("'{}' is {}, token ids are 0 to {}.", param, id, token_end() - 1));
   return static_cast<token_id>(id);
+}
+
+std::vector<token_id> wire_fields::tokens(dom::array array, const std::string& param) const {
+  std::vector<token_id> all;
+  all.reserve(array.size());
+  for (const dom::element item : array) {
+    const auto id = as_integer(item);
+    // An item's name costs more than all the rest, and only a mistake needs it.
+    all.push_back(id && is_token(*id) ? static_cast<token_id>(*id)
+                                      : token(item, fmt::format("{}[{}]", param, all.size())));
+  }
+  return all;
 }
 
 std::string content_text(std::optional<dom::element> content, const std::string& param,

@@ -38,9 +38,14 @@ class wire_fields {
   /// tools that would have to be used: throws unsupported_parameter.
   void refuse_tools() const;
   token_id token(simdjson::dom::element, const std::string& param) const;
+  /// A list of token ids.
+  std::vector<token_id> tokens(simdjson::dom::array, const std::string& param) const;
   token_id token(std::int64_t, const std::string& param) const;
 
  private:
+  bool is_token(std::int64_t id) const { return id >= 0 && id < token_end(); }
+  std::int64_t token_end() const { return limits_.vocab > 0 ? limits_.vocab : std::int64_t{1} << 31; }
+
   std::vector<std::pair<std::string_view, simdjson::dom::element>> checked_;
   const wire_limits& limits_;
 };

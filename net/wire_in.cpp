@@ -106,15 +106,17 @@ api_request read_chat(const wire_fields& in) {
 
 using prompt_variant = decltype(core::generation_request::prompt);
 
-std::vector<token_id> read_tokens(const wire_fields& in, dom::array array, const std::string& param) {
-  std::vector<token_id> tokens;
-  for (const dom::element item : array)
-    tokens.push_back(in.token(item, fmt::format("{}[{}]", param, tokens.size())));
-  return tokens;
+/// A prompt that cannot fit is refused before its tokens are read.
+std::vector<token_id> read_prompt_tokens(const wire_fields& in, dom::array array, const std::string& param) {
+  const std::uint32_t context = in.limits().context;
+  if (context > 0 && array.size() > context)
+    throw invalid_value(param, fmt::format("'{}' holds {} tokens, this model's maximum context length is {} tokens.",
+                                           param, array.size(), context), "context_length_exceeded");
+  return in.tokens(array, param);
 }
 
 /// A string, an array of strings, an array of token ids, or an array of arrays of token ids.
-std::vector<prompt_variant> read_prompts(const wire_fields& in) {
+std::vector<prompt_variant> read_prompts(const wire_fields& in, api_request& out) {
   const auto value = in.get("prompt");
   if (!value) throw invalid_value("prompt", "'prompt' is required.");
   if (const auto text = as_text(*value)) return {std::string{*text}};
@@ -122,14 +124,15 @@ std::vector<prompt_variant> read_prompts(const wire_fields& in) {
     throw invalid_value("prompt", fmt::format("'prompt' must be a string or an array, not {}.", type_name(*value)));
   const dom::array array = array_of(*value);
   if (array.size() == 0) throw invalid_value("prompt", "'prompt' must not be an empty array.");
-  if ((*array.begin()).is_number()) return {read_tokens(in, array, "prompt")};
+  if ((*array.begin()).is_number()) return {read_prompt_tokens(in, array, "prompt")};
+  read_n(in, out, array.size());
   std::vector<prompt_variant> prompts;
   for (const dom::element item : array) {
     const std::string at = fmt::format("prompt[{}]", prompts.size());
     if (const auto text = as_text(item)) {
       prompts.emplace_back(std::string{*text});
     } else if (item.is_array()) {
-      prompts.emplace_back(read_tokens(in, array_of(item), at));
+      prompts.emplace_back(read_prompt_tokens(in, array_of(item), at));
     } else {
       throw invalid_value(at, fmt::format("'{}' must be a string or an array of token ids, not {}.", at,
                                           type_name(item)));
@@ -149,7 +152,7 @@ api_request read_completions(const wire_fields& in) {
   check_min_tokens(one);
   one.top_logprobs = static_cast<std::int32_t>(in.integer("logprobs", -1));
   out.tokens_as_ids = in.boolean("return_tokens_as_token_ids", false);
-  const auto prompts = read_prompts(in);
+  const auto prompts = read_prompts(in, out);
   read_n(in, out, prompts.size());
   if (in.integer("best_of", 1) > static_cast<std::int64_t>(out.n))
     throw unsupported_parameter("best_of", "'best_of' larger than 'n' is not supported.");
@@ -168,7 +171,7 @@ const char* prompt_field(api_kind kind) {
 
 wire_limits limits_of(const runtime_config& config, const core::model_card& card) {
   wire_limits limits{config.served_model_names, card.vocab, config.max_n,
-                     std::uint64_t{config.max_num_seqs} + config.max_num_queued_reqs};
+                     std::uint64_t{config.max_num_seqs} + config.max_num_queued_reqs, card.context};
   if (limits.models.empty()) limits.models.push_back(card.name);
   return limits;
 }
@@ -206,7 +209,7 @@ std::variant<std::vector<token_id>, api_error> parse_detokenize(std::string_view
     in.model();
     const auto tokens = in.get("tokens");
     if (!tokens) throw invalid_value("tokens", "'tokens' is required.");
-    return read_tokens(in, array_of(*tokens), "tokens");
+    return in.tokens(array_of(*tokens), "tokens");
   });
 }
 

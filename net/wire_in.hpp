@@ -24,6 +24,7 @@ struct wire_limits {
   std::uint32_t vocab = 0;           ///< 0: not checked
   std::uint32_t max_n = 16;
   std::uint64_t max_at_once = 0;     ///< choices that may run or wait together; 0: not checked
+  std::uint32_t context = 0;         ///< tokens; 0: not checked
 };
 wire_limits limits_of(const runtime_config&, const core::model_card&);
 
@@ -66,5 +67,8 @@ struct ws_create {};
 struct ws_cancel { std::optional<std::string> response_id; };
 struct ws_steer {};
 std::variant<ws_create, ws_cancel, ws_steer, api_error> parse_ws_message(std::string_view text);
+/// The same, with a create's request read.
+using ws_message = std::variant<api_request, ws_cancel, ws_steer, api_error>;
+ws_message read_ws_message(std::string_view text, const wire_limits&);
 
 }  // namespace troupe::net

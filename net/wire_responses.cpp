@@ -100,4 +100,14 @@ std::variant<ws_create, ws_cancel, ws_steer, api_error> parse_ws_message(std::st
   return invalid_value("type", fmt::format("Unknown event type '{}'.", *name), "unknown_event_type");
 }
 
+ws_message read_ws_message(std::string_view text, const wire_limits& limits) {
+  auto message = parse_ws_message(text);
+  if (auto* e = std::get_if<api_error>(&message)) return std::move(*e);
+  if (auto* c = std::get_if<ws_cancel>(&message)) return std::move(*c);
+  if (std::holds_alternative<ws_steer>(message)) return ws_steer{};
+  auto request = parse_responses(text, limits, true);
+  if (auto* e = std::get_if<api_error>(&request)) return std::move(*e);
+  return std::get<api_request>(std::move(request));
+}
+
 }  // namespace troupe::net

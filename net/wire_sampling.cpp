@@ -14,7 +14,7 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-constexpr std::size_t stops_max = 4, stop_bytes_max = 1024, biases_max = 1024;
+constexpr std::size_t stops_max = 4, stop_bytes_max = 1024, biases_max = 1024, stop_tokens_max = 1024;
 
 /// What a client typed, short enough for a message.
 std::string shown(std::string_view word) { return std::string{word.substr(0, 64)}; }
@@ -221,9 +221,13 @@ core::generation_request wire_fields::sampling_request() const {
   r.cache_salt = read_salt(*this);
   if (const auto at = choice(*this, "on_disconnect", {"stop", "keep_prefix"}))
     r.disconnect = static_cast<on_disconnect>(*at);
-  if (const auto ids = get("stop_token_ids"))
-    for (const dom::element item : array_of(*ids))
-      r.stop_token_ids.push_back(token(item, fmt::format("stop_token_ids[{}]", r.stop_token_ids.size())));
+  if (const auto ids = get("stop_token_ids")) {
+    const dom::array all = array_of(*ids);
+    if (all.size() > stop_tokens_max)
+      throw invalid_value("stop_token_ids", fmt::format("'stop_token_ids' holds {} tokens, allowed are {}.", all.size(),
+                                                        stop_tokens_max));
+    r.stop_token_ids = tokens(all, "stop_token_ids");
+  }
   return r;
 }
 

@@ -17,6 +17,8 @@
 #include "net/exchange.hpp"
 #include "net/random_id.hpp"
 #include "net/responses_events.hpp"
+#include "net/tcp_window.hpp"
+#include "net/ws_messages.hpp"
 
 namespace troupe::net {
 namespace {
@@ -28,20 +30,16 @@ using error_code = boost::system::error_code;
 using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
-constexpr std::size_t frames_factor = 16;  ///< JSON is larger than its text
-constexpr auto look_interval = std::chrono::milliseconds{250};
-
-clock::duration seconds(double s) { return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(s)); }
-
-std::string error_envelope(const api_error& e) {
-  return "{\"type\":\"error\",\"status\":" + std::to_string(e.status) + ",\"error\":" + error_object(e) + "}";
-}
+constexpr auto look_interval = std::chrono::milliseconds{50};
+constexpr int deaf_looks = 20;   ///< a second: it sends and does not read
+constexpr auto close_time = std::chrono::seconds{3};   ///< until the socket goes, once either side has said its close
 
 class ws_session final : public connection, public std::enable_shared_from_this<ws_session> {
  public:
   ws_session(std::shared_ptr<server_state> state, asio::ip::tcp::socket socket)
       : state_{std::move(state)}, config_{state_->routes.config}, ws_{std::move(socket)},
-        timer_{ws_.get_executor()} {}
+        timer_{ws_.get_executor()},
+        messages_{*state_, [this](ws_message m) { on_message(std::move(m)); }, [this] { next_message(); }} {}
 
   void start(const http_request&, const std::string& request_id);
   asio::any_io_executor executor() override { return ws_.get_executor(); }
@@ -59,8 +57,9 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   void on_accept(const error_code&);
   void read();
   void on_read(const error_code&);
-  void on_message(const std::string&);
-  void create(const std::string&);
+  void next_message();
+  void on_message(ws_message);
+  void create(api_request);
   void cancel(const ws_cancel&);
   void run(api_request);
   void run_next();
@@ -69,13 +68,16 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   void send(std::vector<wire_event>, std::uint64_t credit = 0);
   void write();
   void on_write(const error_code&);
-  void close(websocket::close_code, const char* why);
+  void close(websocket::close_code, const char* why, core::end_reason = core::end_reason::client_gone);
   void close_when_quiet();
   void leave(core::end_reason, core::time_us seen_at);   ///< nothing more is computed or said
   void finish(core::end_reason);
   void count_busy();   ///< a response runs, or its frames have not left
+  void close_soon();   ///< takes nothing more in; whatever the peer does
   void arm_timer();
   void on_timer();
+  void watch() { look_at_ = std::min(look_at_, clock::now() + look_interval), arm_timer(); }
+  void look();
 
   std::shared_ptr<server_state> state_;
   const runtime_config& config_;
@@ -83,11 +85,14 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   asio::steady_timer timer_;
   time_point armed_for_ = time_point::max();
   time_point age_deadline_ = time_point::max(), write_deadline_ = time_point::max();
-  time_point look_at_ = time_point::max();   ///< while a response runs: is the stream still open?
+  time_point message_deadline_ = time_point::max(), close_deadline_ = time_point::max();
+  time_point look_at_ = time_point::max();   ///< while something is under way: has the peer left meanwhile?
+  peer_watch watch_;
   beast::flat_buffer in_;
+  ws_messages messages_;
   std::deque<frame> out_;                  ///< the front is the write in flight
   std::size_t out_bytes_ = 0;
-  bool writing_ = false, closing_ = false, leaving_ = false, finished_ = false;
+  bool reading_ = false, writing_ = false, closing_ = false, leaving_ = false, finished_ = false;
   core::end_reason closed_for_ = core::end_reason::client_gone;
 
   std::deque<api_request> queue_;
@@ -124,6 +129,7 @@ void ws_session::on_accept(const error_code& ec) {
   // The read that sees a close ends only when the peer has closed its side of TCP, too.
   ws_.control_callback([this](websocket::frame_type kind, beast::string_view) {
     if (kind == websocket::frame_type::close) leave(core::end_reason::client_gone, state_->routes.engine.now());
+    watch();   // what we answer may not leave, and then nothing is read
   });
   age_deadline_ = clock::now() + seconds(config_.ws_max_age_s);
   arm_timer();
@@ -131,44 +137,49 @@ void ws_session::on_accept(const error_code& ec) {
 }
 
 void ws_session::read() {
-  ws_.async_read(in_, [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_read(ec); });
+  reading_ = true;
+  ws_.async_read_some(in_, 0, [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_read(ec); });
 }
 
 void ws_session::on_read(const error_code& ec) {
+  reading_ = false;
   if (finished_) return;
   if (ec) return finish(why_failed(ws_.next_layer(), ec));
+  if (!ws_.is_message_done()) {
+    if (!closing_) message_deadline_ = std::min(message_deadline_, clock::now() + seconds(config_.body_timeout_s));
+    arm_timer();
+    return read();
+  }
+  message_deadline_ = time_point::max();
   if (ws_.got_binary()) {
     close(websocket::close_code::unknown_data, "text frames only");
   } else if (!closing_) {
-    on_message(beast::buffers_to_string(in_.cdata()));
+    messages_.push(beast::buffers_to_string(in_.cdata()));
   }
   in_.consume(in_.size());
-  if (!finished_) read();
+  if (in_.capacity() > long_json) in_.shrink_to_fit();
+  next_message();
 }
 
-void ws_session::on_message(const std::string& text) {
-  auto message = parse_ws_message(text);
+void ws_session::next_message() {
+  messages_.run(shared_from_this());
+  count_busy();
+  if (messages_.reading()) watch();
+  if (!reading_ && !finished_ && !messages_.full()) read();
+  close_when_quiet();
+}
+
+void ws_session::on_message(ws_message message) {
   if (const auto* e = std::get_if<api_error>(&message)) return send(error_envelope(*e));
   if (const auto* c = std::get_if<ws_cancel>(&message)) return cancel(*c);
-  if (std::holds_alternative<ws_steer>(message)) {
-    return send(R"({"type":"response.steer.failed","error":{"type":"invalid_request_error",)"
-                R"("code":"steering_not_supported","message":"Steering is not supported.","param":null}})");
-  }
-  create(text);
+  if (std::holds_alternative<ws_steer>(message)) return send(steering_failed());
+  create(std::get<api_request>(std::move(message)));
 }
 
-void ws_session::create(const std::string& text) {
-  auto parsed = parse_responses(text, state_->routes.limits, true);
-  if (const auto* e = std::get_if<api_error>(&parsed)) return send(error_envelope(*e));
+void ws_session::create(api_request request) {
   if (state_->routes.draining || leaving_) return send(error_envelope(shutting_down()));
-  auto& request = std::get<api_request>(parsed);
   if (!exchange_) return run(std::move(request));
-  if (queue_.size() >= config_.max_ws_queue) {
-    return send(error_envelope({.status = 429,
-                                .message = "More than " + std::to_string(config_.max_ws_queue) +
-                                           " responses are waiting on this connection.",
-                                .type = "rate_limit_error", .code = "websocket_queue_full"}));
-  }
+  if (queue_.size() >= config_.max_ws_queue) return send(error_envelope(websocket_queue_full(config_.max_ws_queue)));
   queue_.push_back(std::move(request));
 }
 
@@ -187,8 +198,7 @@ void ws_session::run(api_request request) {
   events_.emplace(request, std::move(meta));
   begun_ = false;
   count_busy();
-  look_at_ = clock::now() + look_interval;
-  arm_timer();
+  watch();
   exchange_->start(std::move(request.choices), weak_from_this());
 }
 
@@ -237,7 +247,8 @@ void ws_session::send(std::vector<wire_event> events, std::uint64_t credit) {
 void ws_session::send(std::string text, std::uint64_t credit) {
   if (finished_ || closing_) return;
   if (!out_.empty() && out_bytes_ + text.size() > config_.max_outbound_bytes * frames_factor)
-    return close(websocket::close_code::policy_error, "the answers are not read");
+    return close(websocket::close_code::policy_error, "the answers are not read",
+                 core::end_reason::slow_reader);
   out_bytes_ += text.size();
   out_.push_back({std::move(text), credit, clock::now()});
   count_busy();
@@ -250,7 +261,7 @@ void ws_session::write() {
   // Frames are small beside a write of plain HTTP, so the first limit is for a whole one.
   write_deadline_ = std::min(clock::now() + seconds(config_.client_send_timeout_s),
                              out_.front().queued_at + seconds(config_.client_drain_timeout_s));
-  arm_timer();
+  watch();
   ws_.async_write(asio::buffer(out_.front().text),
                   [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_write(ec); });
 }
@@ -270,16 +281,25 @@ void ws_session::on_write(const error_code& ec) {
 }
 
 void ws_session::close_when_quiet() {
-  if (leaving_ && !exchange_ && queue_.empty() && out_.empty()) close(websocket::close_code::going_away, "");
+  const bool quiet = !exchange_ && queue_.empty() && out_.empty() && !messages_.reading();
+  if (leaving_ && quiet) close(websocket::close_code::going_away, "");
 }
 
-void ws_session::close(websocket::close_code code, const char* why) {
+void ws_session::close(websocket::close_code code, const char* why, core::end_reason because) {
   if (closing_ || finished_) return;
-  closing_ = true;
-  queue_.clear();
-  if (code == websocket::close_code::policy_error) closed_for_ = core::end_reason::slow_reader;
+  close_soon();
+  closed_for_ = because;
   if (exchange_) exchange_->cancel_rest(closed_for_, state_->routes.engine.now());
   ws_.async_close({code, why}, [self = shared_from_this()](const error_code&) { self->finish(self->closed_for_); });
+}
+
+void ws_session::close_soon() {
+  closing_ = true;
+  queue_.clear();
+  messages_.drop();
+  message_deadline_ = time_point::max();
+  close_deadline_ = std::min(close_deadline_, clock::now() + close_time);
+  arm_timer();
 }
 
 void ws_session::drain() {
@@ -294,8 +314,7 @@ void ws_session::abort() {
 }
 
 void ws_session::leave(core::end_reason why, core::time_us seen_at) {
-  closing_ = true;
-  queue_.clear();
+  close_soon();
   while (out_.size() > (writing_ ? 1u : 0u)) out_.pop_back();
   if (exchange_) {
     if (why != core::end_reason::shutdown)
@@ -322,14 +341,14 @@ void ws_session::finish(core::end_reason why) {
 }
 
 void ws_session::count_busy() {
-  const bool busy = !finished_ && (exchange_ || !out_.empty());
+  const bool busy = !finished_ && (exchange_ || !out_.empty() || messages_.reading());
   if (busy == counted_busy_) return;
   counted_busy_ = busy;
   busy ? ++state_->busy : --state_->busy;
 }
 
 void ws_session::arm_timer() {
-  const time_point next = std::min({age_deadline_, write_deadline_, look_at_});
+  const time_point next = std::min({age_deadline_, write_deadline_, message_deadline_, close_deadline_, look_at_});
   if (finished_ || next >= armed_for_) return;
   armed_for_ = next;
   timer_.expires_at(next);
@@ -344,11 +363,10 @@ void ws_session::on_timer() {
   if (finished_) return;
   const time_point now = clock::now();
   if (now >= write_deadline_) return finish(core::end_reason::slow_reader);
-  if (now >= look_at_) {
-    // Behind a broken frame the stream says its close and waits for the peer's, and tells us when that is over.
-    if (exchange_ && !ws_.is_open()) leave(core::end_reason::client_gone, state_->routes.engine.now());
-    look_at_ = exchange_ ? now + look_interval : time_point::max();
-  }
+  if (now >= close_deadline_) return finish(closed_for_);
+  if (now >= message_deadline_) close(websocket::close_code::policy_error, "the message arrived too slowly");
+  if (now >= look_at_) look();
+  if (finished_) return;
   if (now >= age_deadline_) {
     age_deadline_ = time_point::max();
     leaving_ = true;
@@ -357,6 +375,17 @@ void ws_session::on_timer() {
     close_when_quiet();
   }
   arm_timer();
+}
+
+/// A read answers pings and a close, so where those cannot leave it does not see the end of the peer's side either.
+void ws_session::look() {
+  look_at_ = time_point::max();
+  // Behind a broken frame the stream says its close and waits for the peer's, and tells us when that is over.
+  if (exchange_ && !ws_.is_open()) leave(core::end_reason::client_gone, state_->routes.engine.now());
+  const auto seen = watch_.look(ws_.next_layer().native_handle(), reading_, deaf_looks);
+  if (seen == peer_watch::sight::gone) return finish(core::end_reason::client_gone);
+  if (seen == peer_watch::sight::deaf) return finish(core::end_reason::slow_reader);
+  if (exchange_ || writing_ || messages_.reading() || seen == peer_watch::sight::busy) watch();
 }
 
 }  // namespace

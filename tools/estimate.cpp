@@ -130,7 +130,8 @@ void read_model(const std::string& path, memory_estimate& e) {
   e.file_bytes = file.size_bytes();
   try {
     const auto loadable = gpu::gguf_file::open(path);
-    e.weight_bytes = packed_weight_bytes(loadable, gpu::model_config::from_gguf(loadable));
+    gpu::model_config::from_gguf(loadable);  // throws for what the server would refuse
+    e.weight_bytes = packed_weight_bytes(loadable);
     e.weight_source = "resident as repacked";
   } catch (const gpu::model_error&) {
     e.weight_bytes = e.file_bytes;

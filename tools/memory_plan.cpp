@@ -9,12 +9,12 @@
 
 namespace troupe {
 
-std::uint64_t packed_weight_bytes(const gpu::gguf_file& file, const gpu::model_config& config) {
+std::uint64_t packed_weight_bytes(const gpu::gguf_file& file) {
   std::uint64_t bytes = 0;
   for (const auto& tensor : file.tensors()) {
     if (tensor.shape.size() < 2 || tensor.rows() == 1) {
       bytes += (tensor.shape[0] + 31) / 32 * 32 * sizeof(float);
-    } else if (tensor.name != "token_embd.weight" || config.tied_embeddings) {
+    } else {
       const auto packed = gpu::packed_shape(tensor.type, static_cast<std::uint32_t>(tensor.rows()),
                                             static_cast<std::uint32_t>(tensor.shape[0]));
       bytes += (gpu::packed_bytes(packed) + 63) / 64 * 64;

@@ -13,8 +13,8 @@ namespace troupe {
 /// What activations, actors and connections take beside weights and blocks; measured 25 MiB, rounded up.
 constexpr std::uint64_t working_memory = 64ull << 20;
 
-/// Bytes of the weights as the CPU device repacks them; the file itself stays mapped and can be dropped by the kernel.
-std::uint64_t packed_weight_bytes(const gpu::gguf_file&, const gpu::model_config&);
+/// Bytes of the weights as the CPU device repacks them; the mapped file, which the kernel can drop, counts for nothing.
+std::uint64_t packed_weight_bytes(const gpu::gguf_file&);
 
 struct pool_plan {
   std::uint32_t blocks = 0;

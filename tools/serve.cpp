@@ -203,12 +203,13 @@ int run(runtime_config& config) {
   shutdown_events events;
   const auto model = gpu::load_model(config.model);
   const double model_seconds = seconds();
-  const auto pool = plan_pool(config, model->config, packed_weight_bytes(model->file, model->config), gpu::available_memory());
+  const auto pool = plan_pool(config, model->config, packed_weight_bytes(model->file), gpu::available_memory());
   if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
   gpu::backend_options options{config.threads, config.isa, config.block_size, pool.blocks};
   options.profile = config.profile;
   options.panel_cache = config.panel_cache;
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
+  model->file.release_data();  // whoever truncates the served file must not end the process
   const double load_seconds = seconds();
   tell_panels(device->info().weights);
   serving_observer watcher;

@@ -2,6 +2,7 @@
 // embedding program and the tests meet the actors here and see no actor type.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,17 +101,29 @@ struct generation_end {
 
 /// Receives one generation's events, from an actor's thread: it must hand over and return. After accepted() come
 /// deltas, at most one outstanding: the next is only delivered after generation::delivered(). end() comes once,
-/// always, and last; it may come without accepted() and while a delta is outstanding.
+/// always, and last; it may come without accepted() and while a delta is outstanding. Dropping it ends the generation
+/// as client_gone, also while it owes a delivered().
 class generation_sink {
  public:
-  virtual ~generation_sink() = default;
+  generation_sink() = default;
+  generation_sink(const generation_sink&) = delete;
+  generation_sink& operator=(const generation_sink&) = delete;
+  virtual ~generation_sink() {
+    if (dropped_) dropped_();
+  }
   virtual void accepted(std::uint32_t prompt_tokens) = 0;
   virtual void delta(generation_delta) = 0;
   virtual void end(generation_end) = 0;
+
+  /// For the engine, in submit().
+  void when_dropped(std::function<void()> tell) { dropped_ = std::move(tell); }
+
+ private:
+  std::function<void()> dropped_;
 };
 
 /// The caller's end of one generation. Thread-safe; every call is a message and may come late, twice or never.
-/// Dropping the handle does not end the generation; a sink that has expired does (as client_gone).
+/// Dropping the handle does not end the generation; dropping the sink does.
 class generation {
  public:
   virtual ~generation() = default;

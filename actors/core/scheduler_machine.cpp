@@ -28,6 +28,8 @@ std::uint32_t scheduler_limits::effective_context() const {
 }
 
 scheduler_machine::scheduler_machine(scheduler_limits limits) : limits_(std::move(limits)) {
+  // Who runs has a row in every step, so no more run than a step has tokens for.
+  limits_.max_num_seqs = std::min(limits_.max_num_seqs, limits_.max_num_batched_tokens);
   std::sort(limits_.end_tokens.begin(), limits_.end_tokens.end());
 }
 

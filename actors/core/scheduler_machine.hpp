@@ -24,7 +24,7 @@
 namespace troupe::core {
 
 struct scheduler_limits {
-  std::uint32_t max_num_seqs = 32;
+  std::uint32_t max_num_seqs = 32;         ///< no more than max_num_batched_tokens count
   std::uint32_t max_num_batched_tokens = 512;
   std::uint64_t max_step_us = 100'000;
   std::uint32_t max_num_queued_reqs = 64;

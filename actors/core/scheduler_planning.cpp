@@ -31,8 +31,8 @@ void scheduler_machine::plan(time_us now, effects& out) {
       candidates.push_back({id, std::holds_alternative<life::decoding>(r.state), tokens});
   }
   if (candidates.empty()) return;
-  const step_budget budget{limits_.max_num_seqs, limits_.max_num_batched_tokens,
-                           limits_.max_step_us * aim_percent / 100, limits_.block_size};
+  const step_budget budget{limits_.max_num_batched_tokens, limits_.max_step_us * aim_percent / 100,
+                           limits_.block_size};
   const auto shares = choose_step(candidates, budget, cost_);
 
   step_under_way step;

@@ -58,7 +58,7 @@ void session_machine::on(const refused& m, session_effects& out) {
 
 void session_machine::on_prompt(std::string text, std::vector<token_piece> pieces,
                                 session_effects& out) {
-  if (finished_ || cancel_sent_) return;
+  if (finished_ || cancelled_) return;
   pending_bytes_ += text.size();
   prompt_.text += text;
   for (auto& p : pieces) {
@@ -69,7 +69,7 @@ void session_machine::on_prompt(std::string text, std::vector<token_piece> piece
 }
 
 void session_machine::on_token(decoded_token t, time_us now, session_effects& out) {
-  if (finished_ || cancel_sent_) return;  // late: dropped and not counted
+  if (finished_ || cancelled_) return;  // late: dropped and not counted
   if (++completion_tokens_ == 1) cached_tokens_ = t.cached_tokens;
   if (t.is_end) return;
   const bool may_stop = completion_tokens_ > options_.min_tokens;
@@ -105,10 +105,16 @@ void session_machine::on(const ended& m, std::string tail, session_effects& out)
     end.reason = m.why;
     end.message = m.message;
     end.stop_token = m.stop_token;
-    end.usage.prompt = prompt_tokens_ = m.prompt_tokens;
+    prompt_tokens_ = m.prompt_tokens;
     end.times = m.times;
     cached_tokens_ = m.cached_tokens;
-    if (cancel_sent_) tail.clear();  // it belongs to tokens that were dropped
+    if (cancelled_) {  // tokens may have been dropped: nobody says that the text is whole
+      tail.clear();
+      if (natural(end.reason)) {
+        end.reason = *cancelled_;
+        end.stop_token.reset();
+      }
+    }
     if (!gone_) conclude_text(end, tail);
     finish(std::move(end), out);
   }
@@ -123,8 +129,14 @@ void session_machine::on_delivered(session_effects& out) {
 }
 
 void session_machine::on_cancel(end_reason why, time_us seen_at, session_effects& out) {
-  if (finished_ || cancel_sent_) return;
+  if (finished_ || cancelled_) return;
   gone_ = why == end_reason::client_gone;
+  if (reading_) {
+    generation_end end;
+    end.reason = why;
+    finish(std::move(end), out);
+    return quit(out);
+  }
   ask_cancel(why, seen_at, out);
 }
 
@@ -140,6 +152,10 @@ void session_machine::on_engine_down(session_effects& out) {
 
 bool session_machine::finished() const {
   return finished_;
+}
+
+token_usage session_machine::usage() const {
+  return {prompt_tokens_, cached_tokens_, completion_tokens_};
 }
 
 // ---- text out
@@ -223,7 +239,7 @@ void session_machine::deliver_if_possible(session_effects& out) {
 
 // Only what the reader could have counts: text held back for a possible stop is not its fault.
 void session_machine::watch_reader(session_effects& out) {
-  if (finished_ || cancel_sent_) return;
+  if (finished_ || cancelled_) return;
   if (!stalled_ && outstanding_ && pending_bytes_ > options_.outbound_bytes_max) {
     stalled_ = true;
     out.emplace_back(session_effect::stalled{});
@@ -236,16 +252,14 @@ void session_machine::watch_reader(session_effects& out) {
 // ---- the end
 
 void session_machine::ask_cancel(end_reason why, time_us seen_at, session_effects& out) {
-  if (cancel_sent_) return;
-  cancel_sent_ = true;
+  if (cancelled_) return;
+  cancelled_ = why;
   out.emplace_back(session_effect::cancel_request{{options_.request, why, seen_at}});
 }
 
 void session_machine::finish(generation_end end, session_effects& out) {
   finished_ = true;
-  end.usage.prompt = prompt_tokens_;
-  end.usage.cached = cached_tokens_;
-  end.usage.completion = completion_tokens_;
+  end.usage = usage();
   if (!gone_) {
     end.last.prompt = !empty(prompt_) && empty(pending_);
     append(end.last, std::move(prompt_));
@@ -278,7 +292,7 @@ void session_machine::add_to(state_hash& h) const {
   for (const auto& p : pieces_) h.add(p.piece.token).add(p.start).add(p.ready);
   add(prompt_);
   add(pending_);
-  h.add(outstanding_).add(stalled_).add(cancel_sent_).add(gone_).add(finished_).add(quit_);
+  h.add(reading_).add(outstanding_).add(stalled_).add(cancelled_).add(gone_).add(finished_).add(quit_);
 }
 
 }  // namespace troupe::core

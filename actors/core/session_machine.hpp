@@ -50,6 +50,10 @@ class session_machine {
  public:
   explicit session_machine(session_options);
 
+  /// The prompt is long and still being read: until on_submitted() nobody else knows of the request, and a cancel, which
+  /// may also be for a deadline, ends it here.
+  void on_reading() { reading_ = true; }
+  void on_submitted() { reading_ = false; }
   void on(const admitted&, session_effects&);
   void on(const refused&, session_effects&);
   /// The echoed prompt (a delta with prompt = true), before any token.
@@ -64,6 +68,7 @@ class session_machine {
   void on_engine_down(session_effects&);
 
   bool finished() const;   ///< the client has its terminal event
+  token_usage usage() const;   ///< so far
   bool operator==(const session_machine&) const = default;
   /// All that decides what it will do, but for its options; see state_hash.
   void add_to(state_hash&) const;
@@ -102,9 +107,10 @@ class session_machine {
   std::vector<waiting_piece> pieces_;
   generation_delta prompt_, pending_;        // undelivered
   std::uint64_t pending_bytes_ = 0;          // cost of prompt_ and pending_
+  bool reading_ = false;                     // the scheduler has not been told of the request
   bool outstanding_ = false;                 // a delta is at the client, not yet confirmed
   bool stalled_ = false;                     // the scheduler has been told
-  bool cancel_sent_ = false;
+  std::optional<end_reason> cancelled_;      // passed on to the scheduler
   bool gone_ = false;                        // nobody reads any more
   bool finished_ = false;
   bool quit_ = false;

@@ -29,24 +29,17 @@ void step_cost::learn(std::uint32_t decode_rows, std::uint32_t prefill_tokens,
 std::vector<step_share> choose_step(const std::vector<step_candidate>& candidates,
                                     const step_budget& budget, const step_cost& cost) {
   std::vector<step_share> chosen;
-  const bool prefill_waits =
-      std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return !c.decoding; });
-  auto tokens_left = budget.tokens;
-  const auto kept = prefill_waits ? std::min(budget.chunk_min, budget.tokens / 2) : 0;
-  const auto rows_max = std::min(budget.sequences, budget.tokens - kept);
-  for (const auto& c : candidates) {
-    if (chosen.size() == rows_max) break;
-    if (c.decoding) chosen.push_back({c.request, 1});
-  }
-  tokens_left -= static_cast<std::uint32_t>(chosen.size());
+  for (const auto& c : candidates)
+    if (c.decoding && chosen.size() < budget.tokens) chosen.push_back({c.request, 1});
 
-  const auto rows_ns = chosen.size() * cost.decode_row_ns();
-  const auto budget_ns = budget.time_us * 1000;
   const auto rows = chosen.size();
+  auto tokens_left = budget.tokens - static_cast<std::uint32_t>(rows);
+  const auto rows_ns = rows * cost.decode_row_ns();
+  const auto budget_ns = budget.time_us * 1000;
   auto affordable = budget_ns > rows_ns ? (budget_ns - rows_ns) / cost.prefill_token_ns() : 0;
   for (const auto& c : candidates) {
     if (c.decoding) continue;
-    if (chosen.size() == budget.sequences || tokens_left == 0) break;
+    if (tokens_left == 0) break;
     const auto chunk_min = std::min({c.tokens, std::max(budget.chunk_min, 1u), tokens_left});
     const auto wanted = std::min(c.tokens, tokens_left);
     const bool time_is_up = affordable < chunk_min;

@@ -35,8 +35,7 @@ struct step_candidate {
 };
 
 struct step_budget {
-  std::uint32_t sequences = 0;
-  std::uint32_t tokens = 0;
+  std::uint32_t tokens = 0;     ///< at least as many as there are candidates
   std::uint64_t time_us = 0;
   std::uint32_t chunk_min = 0;  ///< prefill tokens granted to one sequence even when the time is up
 };
@@ -46,9 +45,8 @@ struct step_share {
   std::uint32_t tokens = 0;
 };
 
-/// Candidates come in rank order. Decode rows first, then prefill chunks within tokens and time.
-/// Where a prefill waits, decode rows leave room for one smallest chunk, so neither kind starves.
-/// Empty only without candidates.
+/// Candidates come in rank order. Every decode row first, then prefill chunks within tokens and time:
+/// the first of them always gets some, so neither kind starves. Empty only without candidates.
 std::vector<step_share> choose_step(const std::vector<step_candidate>&, const step_budget&,
                                     const step_cost&);
 

@@ -14,6 +14,8 @@ namespace troupe::protocol {
 
 /// The scheduler's order to a new session: tokenize and submit. Sent by the runtime, first of all messages.
 struct begin {};
+/// A session's word to itself between two slices of a long prompt: others had their turn, read on.
+struct read_on {};
 /// The sink has written the last delta (credit of one).
 struct delivered {};
 
@@ -38,6 +40,7 @@ struct sink_event;
 /// Declared here because a typed handle travels in a message. Each line: meaning, and who sends it.
 using session_actor = caf::typed_actor<
     caf::reacts_to<begin>,              // runtime: tokenize and submit
+    caf::reacts_to<read_on>,            // itself: the next slice of a long prompt
     caf::reacts_to<core::admitted>,     // scheduler: in the queue
     caf::reacts_to<core::refused>,      // scheduler: terminal
     caf::reacts_to<started>,            // scheduler: prefill begins
@@ -96,6 +99,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::protocol::request_ended))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::submit_request))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::cancel_request))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::sink_event))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::read_on))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::submit)
@@ -136,3 +140,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::request_ended)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::submit_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::cancel_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::sink_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::read_on)

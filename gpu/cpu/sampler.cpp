@@ -1,6 +1,7 @@
 #include "gpu/cpu/sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -83,6 +84,16 @@ std::size_t prefix_of_mass(std::vector<token_id>& tokens, const std::vector<floa
     }
   }
   return high;
+}
+
+/// Weights are in (0, 1], and positive floats are ordered as their patterns: 64 buckets for each
+/// power of two.
+constexpr std::uint32_t bucket_shift = 17;
+constexpr std::size_t bucket_count = (0x3F800000u >> bucket_shift) + 1;
+
+std::size_t bucket_of(float weight) {
+  return std::min<std::size_t>(std::bit_cast<std::uint32_t>(weight) >> bucket_shift,
+                               bucket_count - 1);
 }
 
 /// Walks `count` weights in order until their sum passes `goal`; answers the index.
@@ -220,6 +231,30 @@ token_id sampler::draw(const row_query& q, const logit_stats& top) {
   return candidates_[walk(0, candidates_.size(), uniform * kept, weight)];
 }
 
+/// Leaves in candidates_ the likeliest that hold `mass` together, in order of ids. The bucket in
+/// which the mass is reached is found by one pass; only its tokens are compared with each other.
+void sampler::keep_mass(const row_query& q, double mass) {
+  bucket_mass_.assign(bucket_count, 0.0);
+  for (const token_id token : candidates_) {
+    bucket_mass_[bucket_of(weights_[token])] += weights_[token];
+  }
+  std::size_t edge = bucket_count - 1;
+  double above = 0.0;
+  for (; edge > 0 && above + bucket_mass_[edge] < mass; --edge) above += bucket_mass_[edge];
+  std::vector<token_id> at_edge;
+  for (const token_id token : candidates_) {
+    if (bucket_of(weights_[token]) == edge) at_edge.push_back(token);
+  }
+  if (at_edge.empty()) return;
+  const likelier first{q.logits};
+  at_edge.resize(prefix_of_mass(at_edge, weights_, q.logits, mass - above));
+  const token_id last = *std::max_element(at_edge.begin(), at_edge.end(), first);
+  std::erase_if(candidates_, [&](token_id token) {
+    const std::size_t bucket = bucket_of(weights_[token]);
+    return bucket < edge || (bucket == edge && first(last, token));
+  });
+}
+
 /// Fills candidates_ with the tokens that top-k, top-p and min-p leave. First those above a cutoff,
 /// which is lowered until they are sure to contain the answer.
 void sampler::keep_candidates(const row_query& q, double total) {
@@ -227,13 +262,15 @@ void sampler::keep_candidates(const row_query& q, double total) {
   const std::size_t k = p.top_k > 0 ? static_cast<std::size_t>(p.top_k) : 0;
   double mass = 0.0;
   for (float cutoff = 0.02f;; cutoff = cutoff > 1e-6f ? cutoff * 0.02f : 0.0f) {
-    candidates_.clear();
-    mass = 0.0;
-    for (std::uint32_t i = 0; i < q.vocab; ++i) {
-      if (!(weights_[i] > cutoff)) continue;
-      candidates_.push_back(static_cast<token_id>(i));
-      mass += weights_[i];
+    candidates_.resize(q.vocab);
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < q.vocab; ++i) {  // no branch: half of them would be guessed wrong
+      candidates_[count] = static_cast<token_id>(i);
+      count += weights_[i] > cutoff;
     }
+    candidates_.resize(count);
+    mass = 0.0;
+    for (const token_id token : candidates_) mass += weights_[token];
     const bool enough =
         k > 0 ? candidates_.size() >= k : mass >= p.top_p * total || cutoff < p.min_p;
     if (enough || cutoff == 0.0f) break;
@@ -250,8 +287,7 @@ void sampler::keep_candidates(const row_query& q, double total) {
       whole = 0.0;
       for (const token_id token : candidates_) whole += weights_[token];
     }
-    candidates_.resize(prefix_of_mass(candidates_, weights_, q.logits, p.top_p * whole));
-    std::sort(candidates_.begin(), candidates_.end());
+    keep_mass(q, p.top_p * whole);
   }
   if (p.min_p > 0.0f) {
     const float least = std::min(p.min_p, 1.0f);

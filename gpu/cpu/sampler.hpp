@@ -33,7 +33,9 @@ struct row_answer {
 class sampler {
  public:
   /// Given the vocabulary it takes its memory at once, so that a server's does not grow with the largest batch it has seen.
-  explicit sampler(const kernel_table& kernels, std::uint32_t vocab = 0) : kernels_(kernels), weights_(vocab) {}
+  explicit sampler(const kernel_table& kernels, std::uint32_t vocab = 0) : kernels_(kernels), weights_(vocab) {
+    candidates_.reserve(vocab);
+  }
   row_answer answer(const row_query& query);
 
  private:
@@ -42,11 +44,13 @@ class sampler {
   void adjust(const row_query& query);
   float raw_logit(const row_query& query, token_id token) const;
   token_id draw(const row_query& query, const logit_stats& top);
+  void keep_mass(const row_query& q, double mass);
   void keep_candidates(const row_query& query, double total);
 
   const kernel_table& kernels_;
   std::vector<float> weights_;  // exp((x - max) / temperature), [vocab]
-  std::vector<token_id> candidates_;
+  std::vector<token_id> candidates_;  // in order of ids, [up to vocab]
+  std::vector<double> bucket_mass_;
   // Twice the number of times a token was generated, plus one when it was seen at all, [vocab];
   // all zero between rows.
   std::vector<std::uint32_t> counts_;

@@ -6,6 +6,7 @@
 
 #include "gpu/cpu/pack_weights.hpp"
 #include "gpu/cpu/panel_cache.hpp"
+#include "gpu/kernels/embedding.hpp"
 
 namespace troupe::gpu {
 
@@ -14,6 +15,10 @@ namespace {
 const gguf_tensor& tensor_of(const gguf_file& file, const std::string& name) {
   const gguf_tensor* tensor = file.find_tensor(name);
   if (!tensor) file.fail("tensor " + name + ": missing");
+  if (tensor->data.empty()) {
+    file.fail("tensor " + name +
+              ": its data was released after an earlier load; load the file again");
+  }
   return *tensor;
 }
 
@@ -63,10 +68,13 @@ model_weights::source::source(const gguf_file& file, const model_config& config,
     vectors.push_back({&layer.ffn_norm, at("ffn_norm")});
   }
   const gguf_tensor& embedding = tensor_of(file, "token_embd.weight");
-  matrices.push_back(
-      {&to.head_, config.tied_embeddings ? &embedding : &tensor_of(file, "output.weight")});
+  if (config.tied_embeddings) {
+    matrices.push_back({&to.head_, &embedding});
+  } else {
+    matrices.push_back({&to.head_, &tensor_of(file, "output.weight")});
+    matrices.push_back({&to.embedding_, &embedding});
+  }
   vectors.push_back({&to.output_norm_, &tensor_of(file, "output_norm.weight")});
-  to.embedding_ = {embedding.type, embedding.data.data(), config.width, 0, nullptr};
 
   for (const pending_vector& v : vectors) bytes += padded_floats(*v.tensor) * 4;
   for (const pending_matrix& m : matrices) {
@@ -156,10 +164,7 @@ void model_weights::use_cache(const gguf_file& file, const source& from, worker_
 }
 
 void model_weights::embed(std::uint32_t token, float* out) const {
-  embedding_params p = embedding_;
-  p.row = token;
-  p.out = out;
-  embedding_row(p);
+  packed_row(embedding_.data ? embedding_ : head_, token, out);
 }
 
 }  // namespace troupe::gpu

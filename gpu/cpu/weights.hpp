@@ -1,14 +1,12 @@
 // The model's weights on the CPU device: every matrix repacked once at load, or read from the file
 // that an earlier start left beside the model; norm vectors as padded floats. Owns the packed
-// memory; keeps no pointer into the model file except for the embedding rows, so that file must
-// outlive it.
+// memory; reads the model file while it is constructed and keeps no pointer into it.
 #pragma once
 #include <span>
 #include <vector>
 
 #include "gpu/cpu/memory_region.hpp"
 #include "gpu/cpu/worker_pool.hpp"
-#include "gpu/kernels/embedding.hpp"
 #include "gpu/kernels/tile.hpp"
 #include "gpu/model/gguf.hpp"
 #include "gpu/model/model_config.hpp"
@@ -24,13 +22,15 @@ struct layer_weights {
 
 class model_weights {
  public:
-  /// Throws model_error for a missing tensor, std::bad_alloc. `cached`: with the file of panels.
+  /// Throws model_error for a missing tensor or a file whose data was released, std::bad_alloc.
+  /// `cached`: with the file of panels.
   model_weights(const gguf_file& file, const model_config& config, worker_pool& pool,
                 bool cached = false);
 
   const std::vector<layer_weights>& layers() const { return layers_; }
   const packed_matrix& head() const { return head_; }
   const float* output_norm() const { return output_norm_; }
+  /// Row `token` of the embedding: of the head's panels where the two are one tensor.
   void embed(std::uint32_t token, float* out) const;
   std::uint64_t bytes() const { return region_.size(); }
   /// Everything repacked, one after another.
@@ -47,8 +47,8 @@ class model_weights {
   memory_region region_;
   std::vector<layer_weights> layers_;
   packed_matrix head_;
+  packed_matrix embedding_;  // without data where the head is the embedding too
   const float* output_norm_ = nullptr;
-  embedding_params embedding_;
   weight_report report_;
 };
 

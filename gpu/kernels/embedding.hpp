@@ -1,10 +1,12 @@
-// One row of a tensor as 32-bit floats, read from the mapped file: how a token's embedding is
-// looked up. `row` < rows; writes `cols` floats. No instruction-set variants: it is a few hundred
-// elements per token.
+// One row of a tensor as 32-bit floats, `cols` of them; `row` < rows. packed_row reads it out of
+// the panels: how a token's embedding is looked up. embedding_row reads it as the file holds it, at
+// load only. Both give the same bits. No instruction-set variants: it is a few hundred elements per
+// token.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/kernels/tile.hpp"
 #include "gpu/model/gguf_types.hpp"
 
 namespace troupe::gpu {
@@ -18,6 +20,7 @@ struct embedding_params {
 };
 
 void embedding_row(const embedding_params&);
+void packed_row(const packed_matrix&, std::uint32_t row, float* out);
 /// Bytes of one row in the file.
 std::size_t file_row_bytes(tensor_type type, std::uint32_t cols);
 

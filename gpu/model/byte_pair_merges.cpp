@@ -31,35 +31,38 @@ std::uint32_t byte_pair_merges::rank_of(token_id left, token_id right) const {
   return slots_[probe(pair_of(left, right))].rank;
 }
 
-void byte_pair_merges::apply(const std::vector<token_id>& input, scratch& work,
-                             std::vector<token_id>& out) const {
-  if (input.size() < 2) {
-    out.insert(out.end(), input.begin(), input.end());
-    return;
-  }
+// The room is asked for at once: a long piece that grows would be copied again and again. A queue
+// has one entry for each symbol, and a merge puts two for the one it takes.
+void byte_pair_merges::begin(scratch& work, std::size_t length) const {
+  work.symbols.clear();
+  work.queue.clear();
+  work.symbols.reserve(length);
+  work.queue.reserve(2 * length);
+}
+
+void byte_pair_merges::push(scratch& work, token_id id) const {
+  auto& symbols = work.symbols;
+  const auto at = static_cast<std::uint32_t>(symbols.size());
+  symbols.push_back({id, at == 0 ? none : at - 1, none, none});
+  if (at == 0) return;
+  symbols[at - 1].next = at;
+  requeue(work, at - 1);
+}
+
+/// Refreshes the merge of the symbol at `at` with its successor; what was queued for it before goes
+/// stale.
+void byte_pair_merges::requeue(scratch& work, std::uint32_t at) const {
+  auto& symbol = work.symbols[at];
+  symbol.rank = symbol.next == none ? none : rank_of(symbol.id, work.symbols[symbol.next].id);
+  if (symbol.rank == none) return;
+  work.queue.push_back(std::uint64_t{symbol.rank} << 32 | at);
+  std::push_heap(work.queue.begin(), work.queue.end(), std::greater<>());
+}
+
+std::size_t byte_pair_merges::merge(scratch& work, std::size_t looks) const {
   auto& symbols = work.symbols;
   auto& queue = work.queue;
-  symbols.clear();
-  queue.clear();
-  const auto count = static_cast<std::uint32_t>(input.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const bool last = i + 1 == count;
-    const auto rank = last ? none : rank_of(input[i], input[i + 1]);
-    symbols.push_back({input[i], i == 0 ? none : i - 1, last ? none : i + 1, rank});
-    if (rank != none) queue.push_back(std::uint64_t{rank} << 32 | i);
-  }
-  std::make_heap(queue.begin(), queue.end(), std::greater<>());
-
-  // Refreshes the merge of the symbol at `at` with its successor; what was queued for it before
-  // goes stale.
-  const auto requeue = [&](std::uint32_t at) {
-    auto& symbol = symbols[at];
-    symbol.rank = symbol.next == none ? none : rank_of(symbol.id, symbols[symbol.next].id);
-    if (symbol.rank == none) return;
-    queue.push_back(std::uint64_t{symbol.rank} << 32 | at);
-    std::push_heap(queue.begin(), queue.end(), std::greater<>());
-  };
-  while (!queue.empty()) {
+  for (; looks > 0 && !queue.empty(); --looks) {
     const auto best = queue.front();
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
     queue.pop_back();
@@ -71,10 +74,10 @@ void byte_pair_merges::apply(const std::vector<token_id>& input, scratch& work,
     gone.rank = none;
     symbol.next = gone.next;
     if (symbol.next != none) symbols[symbol.next].previous = at;
-    requeue(at);
-    if (symbol.previous != none) requeue(symbol.previous);
+    requeue(work, at);
+    if (symbol.previous != none) requeue(work, symbol.previous);
   }
-  for (std::uint32_t at = 0; at != none; at = symbols[at].next) out.push_back(symbols[at].id);
+  return looks;
 }
 
 }  // namespace troupe::gpu

@@ -1,5 +1,6 @@
-// The merge table of a byte-level BPE vocabulary and the merging of one piece. Immutable once
-// filled. n log n in the piece's length, with constant stack; the scratch buffers are the caller's.
+// The merge table of a byte-level BPE vocabulary and the merging of one piece, in as many calls as
+// the caller likes. Immutable once filled. n log n in the piece's length, with constant stack; the
+// scratch buffers are the caller's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,11 +30,16 @@ class byte_pair_merges {
     std::vector<std::uint64_t> queue;  ///< rank << 32 | position, a min-heap
   };
 
-  /// Merges `symbols` (single-byte tokens, in order) and appends what is left to `out`.
-  void apply(const std::vector<token_id>& symbols, scratch& work, std::vector<token_id>& out) const;
+  static constexpr std::uint32_t none = 0xFFFFFFFFu;
+
+  /// A new piece, of at most `length` symbols.
+  void begin(scratch& work, std::size_t length) const;
+  /// Its next symbol, a single-byte token.
+  void push(scratch& work, token_id symbol) const;
+  /// Looks at up to `looks` queued merges; those left over, so more than 0 says that all is merged.
+  std::size_t merge(scratch& work, std::size_t looks) const;
 
  private:
-  static constexpr std::uint32_t none = 0xFFFFFFFFu;
   struct slot {
     std::uint64_t pair = ~0ull;
     token_id merged = -1;
@@ -42,6 +48,7 @@ class byte_pair_merges {
   /// The slot of the pair, or the empty slot where it would go.
   std::size_t probe(std::uint64_t pair) const;
   std::uint32_t rank_of(token_id left, token_id right) const;
+  void requeue(scratch& work, std::uint32_t at) const;
 
   std::vector<slot> slots_;  ///< open addressing; the size is a power of two, at most half full
 };

@@ -294,7 +294,12 @@ gguf_file& gguf_file::operator=(gguf_file&& other) noexcept {
 }
 
 gguf_file::~gguf_file() {
-  if (map_ != nullptr) ::munmap(map_, size_);
+  release_data();
+}
+
+void gguf_file::release_data() {
+  for (gguf_tensor& tensor : tensors_) tensor.data = {};
+  if (map_ != nullptr) ::munmap(std::exchange(map_, nullptr), size_);
 }
 
 void gguf_file::fail(const std::string& what) const {

@@ -1,6 +1,7 @@
 // A GGUF file, mapped read-only and checked completely before anything is read through it: every
 // count, length, offset and size is compared with the file's real size, with overflow-safe
-// arithmetic. Owns the mapping; string_views and spans handed out live as long as the gguf_file.
+// arithmetic. Owns the mapping until release_data(); everything but the tensors' data is copied out
+// of it and lives as long as the gguf_file.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -23,7 +24,7 @@ struct gguf_tensor {
   tensor_type type{};                ///< its number as the file has it, known or not
   std::vector<std::uint64_t> shape;  ///< ggml order: shape[0] is the contiguous (input) dimension
   std::span<const std::byte> data;   ///< the tensor's bytes inside the mapping; empty when
-                                     ///< the type is unknown
+                                     ///< the type is unknown or the data was released
   std::uint64_t rows() const;        ///< product of shape[1..]
 };
 
@@ -67,6 +68,11 @@ class gguf_file {
   const std::string* find_string(std::string_view key) const;
   const std::vector<std::string>* find_strings(std::string_view key) const;
   const std::vector<std::int64_t>* find_ints(std::string_view key) const;
+
+  /// Unmaps the file, for when everything was read: metadata and the list of tensors stay, their
+  /// data becomes empty, and what then happens to the file cannot touch this process. To be called
+  /// while no other thread reads tensors().
+  void release_data();
 
   const std::vector<gguf_tensor>& tensors() const { return tensors_; }
   const gguf_tensor* find_tensor(std::string_view name) const;

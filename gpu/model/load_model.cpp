@@ -28,12 +28,12 @@ chat_template load_template(const gguf_file& file, const tokenizer& vocabulary) 
 
 }  // namespace
 
-std::shared_ptr<const loaded_model> load_model(const std::string& path) {
+std::shared_ptr<loaded_model> load_model(const std::string& path) {
   auto file = gguf_file::open(path);
   auto config = model_config::from_gguf(file);
   auto vocabulary = tokenizer::from_gguf(file);
   auto chat = load_template(file, vocabulary);
-  return std::make_shared<const loaded_model>(
+  return std::make_shared<loaded_model>(
       loaded_model{std::move(file), std::move(config), std::move(vocabulary), std::move(chat)});
 }
 

@@ -92,13 +92,4 @@ scanned_char look_at(std::string_view text, std::size_t at) {
   return {classify(step.code), step.length};
 }
 
-std::size_t run_end(std::string_view text, std::size_t at, char_class kind) {
-  while (at < text.size()) {
-    const auto next = look_at(text, at);
-    if (next.kind != kind) break;
-    at += next.length;
-  }
-  return at;
-}
-
 }  // namespace troupe::gpu

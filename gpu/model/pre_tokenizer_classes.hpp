@@ -20,7 +20,4 @@ struct scanned_char {
 /// The character at `at`, which must be inside; ill-formed bytes are one character of class other.
 scanned_char look_at(std::string_view text, std::size_t at);
 
-/// Where the run of `kind` that starts at `at` ends.
-std::size_t run_end(std::string_view text, std::size_t at, char_class kind);
-
 }  // namespace troupe::gpu

@@ -1,14 +1,9 @@
 #include "gpu/model/tokenizer.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bitset>
-#include <stdexcept>
-#include <unordered_map>
-
-#include "gpu/model/byte_pair_merges.hpp"
 #include "gpu/model/gguf_reader.hpp"
-#include "gpu/model/pre_tokenizer.hpp"
+#include "gpu/model/tokenization.hpp"
+#include "gpu/model/tokenizer_tables.hpp"
 #include "gpu/model/utf8.hpp"
 
 namespace troupe::gpu {
@@ -23,9 +18,7 @@ enum token_kind : std::int64_t {
   kind_byte = 6
 };
 
-constexpr token_id no_token = -1;
 constexpr std::size_t merges_max = 1u << 22;
-constexpr std::size_t text_bytes_max = 1u << 30;
 /// Code points above this stand for no byte.
 constexpr char32_t byte_letters_end = 324;
 
@@ -68,33 +61,6 @@ bool must_have_token(unsigned byte) {
 
 }  // namespace
 
-struct text_range {
-  std::size_t begin = 0, end = 0;
-};
-
-struct tokenizer::impl {
-  std::vector<std::string> bytes;
-  std::vector<bool> special;
-  std::array<token_id, 256> byte_tokens{};
-  byte_pair_merges merges;
-  pre_tokenizer rule;
-  /// Normal tokens by their bytes; filled when the rule takes whole pieces. Views of `bytes`.
-  std::unordered_map<std::string_view, token_id> whole;
-  /// Texts of control and user-defined tokens, sorted, and the bytes they begin with.
-  std::vector<std::pair<std::string, token_id>> specials;
-  std::bitset<256> special_starts;
-  bool add_bos = false;
-  token_id bos = no_token;
-  std::vector<token_id> end_tokens;
-
-  void read_tokens(const gguf_file&);
-  void read_merges(const gguf_file&);
-  void read_special_ids(const gguf_file&);
-  token_id longest_special(std::string_view text) const;
-  void encode_plain(std::string_view text, std::vector<token_id>& out) const;
-  std::vector<token_id> encode(std::string_view text, const std::vector<text_range>& trusted) const;
-};
-
 void tokenizer::impl::read_tokens(const gguf_file& file) {
   const auto& texts = file.get_strings("tokenizer.ggml.tokens");
   const auto* kinds = file.find_ints("tokenizer.ggml.token_type");
@@ -135,7 +101,9 @@ void tokenizer::impl::read_tokens(const gguf_file& file) {
       if (normal) whole.emplace(bytes[i], static_cast<token_id>(i));
     }
   }
+  for (const auto& text : bytes) longest = std::max(longest, text.size());
   for (unsigned byte = 0; byte < 256; ++byte) {
+    loses_bytes = loses_bytes || byte_tokens[byte] == no_token;
     if (must_have_token(byte) && byte_tokens[byte] == no_token) {
       file.fail("tokenizer.ggml.tokens: no token for the byte " + std::to_string(byte));
     }
@@ -234,56 +202,6 @@ token_id tokenizer::impl::longest_special(std::string_view text) const {
   return best;
 }
 
-void tokenizer::impl::encode_plain(std::string_view text, std::vector<token_id>& out) const {
-  std::vector<std::size_t> ends;
-  rule.split(text, ends);
-  byte_pair_merges::scratch work;
-  std::vector<token_id> symbols;
-  std::size_t start = 0;
-  for (const auto end : ends) {
-    const auto piece = text.substr(start, end - start);
-    start = end;
-    if (const auto found = whole.find(piece); found != whole.end()) {
-      out.push_back(found->second);
-      continue;
-    }
-    symbols.clear();
-    for (const char c : piece) {
-      const auto id = byte_tokens[static_cast<unsigned char>(c)];
-      if (id != no_token) symbols.push_back(id);
-    }
-    merges.apply(symbols, work, out);
-  }
-}
-
-/// `trusted`: where special tokens are looked for, in order; one never reaches over a range's end.
-std::vector<token_id> tokenizer::impl::encode(std::string_view text,
-                                              const std::vector<text_range>& trusted) const {
-  if (text.size() > text_bytes_max) {
-    throw std::length_error("text to encode has " + std::to_string(text.size()) +
-                            " bytes, at most " + std::to_string(text_bytes_max) + " are allowed");
-  }
-  std::vector<token_id> out;
-  std::size_t start = 0;
-  for (const auto& range : trusted) {
-    for (std::size_t at = range.begin; at < range.end;) {
-      token_id found = no_token;
-      if (special_starts.test(static_cast<unsigned char>(text[at])))
-        found = longest_special(text.substr(at, range.end - at));
-      if (found == no_token) {
-        ++at;
-        continue;
-      }
-      encode_plain(text.substr(start, at - start), out);
-      out.push_back(found);
-      at += bytes[static_cast<std::size_t>(found)].size();
-      start = at;
-    }
-  }
-  encode_plain(text.substr(start), out);
-  return out;
-}
-
 tokenizer::tokenizer() : impl_(std::make_unique<impl>()) {}
 tokenizer::tokenizer(tokenizer&&) noexcept = default;
 tokenizer::~tokenizer() = default;
@@ -307,18 +225,11 @@ tokenizer tokenizer::from_gguf(const gguf_file& file) {
 }
 
 std::vector<token_id> tokenizer::encode(std::string_view text, bool parse_special) const {
-  return impl_->encode(
-      text, parse_special ? std::vector<text_range>{{0, text.size()}} : std::vector<text_range>{});
+  return tokenization(*this, std::string(text), parse_special).finish();
 }
 
 std::vector<token_id> tokenizer::encode(const std::vector<template_span>& spans) const {
-  std::string text;
-  std::vector<text_range> trusted;
-  for (const auto& span : spans) {
-    if (span.trusted) trusted.push_back({text.size(), text.size() + span.text.size()});
-    text += span.text;
-  }
-  return impl_->encode(text, trusted);
+  return tokenization(*this, spans).finish();
 }
 
 const std::string& tokenizer::bytes(token_id id) const {
@@ -326,6 +237,19 @@ const std::string& tokenizer::bytes(token_id id) const {
 }
 bool tokenizer::is_special(token_id id) const {
   return impl_->special.at(static_cast<std::size_t>(id));
+}
+std::size_t tokenizer::impl::kept(std::string_view text) const {
+  if (!loses_bytes) return text.size();
+  std::size_t out = 0;
+  for (const char c : text) out += byte_tokens[static_cast<unsigned char>(c)] != no_token;
+  return out;
+}
+
+std::size_t tokenizer::kept_bytes(std::string_view text) const {
+  return impl_->kept(text);
+}
+std::size_t tokenizer::longest_token() const {
+  return impl_->longest;
 }
 std::uint32_t tokenizer::vocab_size() const {
   return static_cast<std::uint32_t>(impl_->bytes.size());

@@ -34,12 +34,16 @@ class tokenizer {
   const std::string& bytes(token_id id) const;
   bool is_special(token_id id) const;
   std::uint32_t vocab_size() const;
+  std::size_t longest_token() const;  ///< in bytes, special ones included
+  /// How many have a token; the others are lost.
+  std::size_t kept_bytes(std::string_view text) const;
   bool add_bos() const;  ///< put bos in front of an author's own prompt
   token_id bos() const;  ///< -1 when there is none
   const std::vector<token_id>& end_tokens()
       const;  ///< sorted; eos, eot and the end-of-text token when they exist
 
  private:
+  friend class tokenization;
   tokenizer();
   struct impl;
   std::unique_ptr<impl> impl_;

@@ -2,6 +2,7 @@
 #include "actors/runtime.hpp"
 
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "tests/actors/runtime_world.hpp"
 
@@ -69,6 +70,42 @@ TEST_CASE("runtime: a sink that is gone ends its request", "[actor]") {
   one.sink.reset();
   REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 1; }));
   CHECK(w.watcher.ends[0].reason == core::end_reason::client_gone);
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: a sink that is dropped while it owes its credit ends its request at once, paused or not", "[actor]") {
+  const bool paused = GENERATE(false, true);
+  CAPTURE(paused);
+  runtime_config settings;
+  settings.max_outbound_bytes = paused ? 4096 : 1 << 20;
+  world w(64, settings);
+  w.device->step_time = 1ms;
+  auto request = ask({40, 41}, 200);
+  request.top_logprobs = 0;  // pieces weigh more than their text
+  auto one = w.start(std::move(request), false);
+  REQUIRE(one.sink->wait([&] { return !one.sink->text.empty(); }));
+  if (paused) {
+    std::size_t steps = 0;
+    do steps = w.watcher.steps.size();
+    while (w.watcher.wait([&] { return w.watcher.steps.size() > steps; }, 200ms));
+  }
+  one.sink.reset();
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 1; }, 5s));  // the time for a stall is 30 s
+  CHECK(w.watcher.ends[0].reason == core::end_reason::client_gone);
+  CHECK(w.watcher.wait_whole());
+}
+
+TEST_CASE("runtime: a session that dies of what its client does with its end is recorded once", "[actor]") {
+  struct throwing_sink : recording_sink {
+    void end(core::generation_end) override { throw std::runtime_error("client code failed"); }
+  };
+  world w;
+  const auto bad = std::make_shared<throwing_sink>();
+  const auto handle = w.engine->submit(ask({45}, 3), std::weak_ptr<core::generation_sink>(bad));
+  REQUIRE(w.watcher.wait([&] { return !w.watcher.ends.empty(); }, 5s));
+  CHECK(w.watcher.ends[0].reason == core::end_reason::length);
+  CHECK(w.watcher.ends[0].usage.completion == 3);
+  CHECK_FALSE(w.watcher.wait([&] { return w.watcher.ends.size() > 1; }, 50ms));
   CHECK(w.watcher.wait_whole());
 }
 
@@ -224,4 +261,21 @@ TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, de
   CHECK(one.handle->phase() >= core::life_phase::decode);
   REQUIRE(two.sink->wait_end());
   CHECK(reaches(two.handle, core::life_phase::done));
+}
+
+TEST_CASE("runtime: handle and sink may outlive it, and nobody hears of their end any more", "[actor]") {
+  std::optional<world> w(std::in_place);
+  auto over = w->start(ask({40}, 5));
+  REQUIRE(over.sink->wait_end());
+  w->hold();
+  auto running = w->start(ask({41}, 5));
+  REQUIRE(w->device->wait_started(6));
+  w->let_go();
+  w->engine.reset();
+  for (auto* one : {&over, &running}) {
+    CHECK(one->sink->ends == 1);
+    one->handle->delivered();
+    one->sink.reset();
+  }
+  w.reset();
 }

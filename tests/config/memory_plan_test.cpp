@@ -120,14 +120,16 @@ TEST_CASE("memory_plan: a pool below one block and one past 32 bits are refused"
 }
 
 TEST_CASE("memory_plan: weights are counted as the device packs them", "[config]") {
-  for (const auto type : {0u, 1u, 2u, 3u, 8u}) {
+  for (const auto type : {0u, 1u, 2u, 3u, 8u, 12u}) {
     for (const bool tied : {true, false}) {
       test::tiny_llama tiny;
+      tiny.width = tiny.ffn_width = 256;
       tiny.type = type;
+      tiny.other_type = 14;  // Q6_K, of the embedding among others
       tiny.tied = tied;
       const test::temporary_file file{test::tiny_llama_bytes(tiny)};
       const auto model = gpu::load_model(file.path());
-      CHECK(packed_weight_bytes(model->file, model->config) == gpu::make_backend(model, {.num_blocks = 1})->info().weight_bytes);
+      CHECK(packed_weight_bytes(model->file) == gpu::make_backend(model, {.num_blocks = 1})->info().weight_bytes);
     }
   }
 }

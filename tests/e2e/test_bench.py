@@ -1,4 +1,4 @@
-"""`troupe-bench serve` against a real server, and `troupe-bench policies`: that they count right, not how fast they are."""
+"""`troupe-bench serve` against a real server, `engine` and `policies`: that they count right, not how fast they are."""
 
 import json
 import os
@@ -50,7 +50,9 @@ def test_a_closed_loop_counts_every_token_that_the_server_made(server, endpoint)
 
 def test_requests_that_were_cancelled_are_counted_apart_and_are_no_errors(server):
     left = server.disconnects()
-    result = load(server.url, "--clients", 4, "--requests", 12, "--max-tokens", 24, "--cancel-share", 0.5, "--seed", 3)
+    result = load(server.url, "--clients", 4, "--requests", 12, "--max-tokens", "12:24", "--prompt-words", 8, "--cancel-share", 0.5,
+                  "--seed", 3)
+    assert result["max_tokens"] == [12, 24]
     counts = result["requests"]
     assert counts["failed"] == 0 and result["errors"] == {}
     assert 0 < counts["cancelled"] < 12
@@ -62,7 +64,7 @@ def test_requests_that_were_cancelled_are_counted_apart_and_are_no_errors(server
 
 
 def test_an_open_loop_with_slow_readers_writes_json_words_and_a_plot(server, tmp_path):
-    done = run("serve", server.url, "--rate", 20, "--requests", 8, "--max-tokens", 6, "--slow-share", 0.4, "--slow-bytes-per-s", 4000,
+    done = run("serve", server.url, "--rate", 20, "--requests", 8, "--max-tokens", 6, "--prompt-words", 8, "--slow-share", 0.4, "--slow-bytes-per-s", 4000,
                "--json", tmp_path / "load.json", "--plot", tmp_path / "load.svg", "--slo-ttft-ms", 60000, "--slo-tpot-ms", 0.0001)
     result = json.loads((tmp_path / "load.json").read_text())
     assert result["load"] == "open" and result["rate"] == 20
@@ -85,17 +87,20 @@ def test_a_wrong_url_and_a_dead_server_are_told_in_one_line():
     for url, part in (("ftp://127.0.0.1", "only http"), ("http://127.0.0.1:1", "refused"), ("http://:80", "no host")):
         lines = run("serve", url, code=1).stderr.splitlines()
         assert len(lines) == 1 and part in lines[0], lines
-    assert "LOW:HIGH" in run("serve", "http://127.0.0.1:1", "--prompt-words", "9:x", code=1).stderr
+    for option in ("--prompt-words", "--max-tokens"):
+        line = run("serve", "http://127.0.0.1:1", option, "9:x", code=1).stderr
+        assert option in line and "LOW:HIGH" in line
 
 
 def test_policies_prints_every_table():
     result = json.loads(run("policies", default_model, "--quick", "--json").stdout)
+    assert all(table["seconds"] >= 0 for table in result["tables"].values())
     rows = {name: [row["policy"] for row in table["rows"]] for name, table in result["tables"].items()}
     assert rows == {
         "batching": ["serial", "fixed batch of 4", "continuous, up to 4", "continuous, up to 8"],
         "kv_cache": ["KV cache, prompt of 32", "full recompute, prompt of 32"],
         "mixing": ["mixed, prompts in chunks", "apart, prompts in chunks", "mixed, whole prompts", "apart, whole prompts"],
-        "window": ["window of 0 ms", "window of 10 ms", "window of 50 ms"],
+        "window": [f"{how}, window of {ms} ms" for how in ("continuous", "whole batches") for ms in (0, 10, 50)],
         "buckets": ["in order of arrival", "buckets by length", "continuous, up to 4"],
     }
     for table in result["tables"].values():
@@ -106,3 +111,21 @@ def test_policies_prints_every_table():
     assert result["command"].endswith("--quick --json") and result["machine"] and result["build"]
     words = run("policies", default_model, "--quick", "--table", "kv_cache").stdout
     assert "full recompute, prompt of 32" in words and "batching:" not in words
+
+
+def test_engine_tells_the_rates_of_the_runtime_and_of_the_device_apart():
+    result = json.loads(run("engine", default_model, "--json", "--streams", "2,1", "--runs", 1, "--context", 64, "--beside-device").stdout)
+    alone = result["device_alone"]
+    for rates in (result, alone):
+        assert rates["prefill_512_tokens_per_s"] > 0
+        assert list(rates["decode_tokens_per_s"]) == ["2", "1"] and all(rate > 0 for rate in rates["decode_tokens_per_s"].values())
+        context = rates["context"]
+        assert (context["tokens"], context["sequences"]) == (64, 8) and context["decode_tokens_per_s"] > 0
+        # 2 x 30 layers x 3 heads x 64 x 2 bytes a token; sequences are between the prompt's length and what is decoded behind it.
+        per_token = context["kv_gb_per_s"] * 1e9 / context["decode_tokens_per_s"]
+        assert 64 * 23040 < per_token < (64 + 16 + 32 + 16) * 23040
+    assert result["command"].endswith("--beside-device") and result["machine"] and result["build"]
+
+
+def test_engine_refuses_a_context_that_the_model_does_not_have():
+    assert "8192" in run("engine", default_model, "--streams", 1, "--context", 8192, code=1).stderr

@@ -129,6 +129,31 @@ def test_a_second_sigterm_stops_at_once():
         assert time.monotonic() - started < 2
 
 
+def test_a_hangup_drains_like_sigterm():
+    server = TroupeProcess("--shutdown-timeout", 20)
+    with server.begin("sse", "A story:", 60) as http:
+        assert http.read_head() == 200
+        events = http.events()
+        next(events)
+        server.process.send_signal(signal.SIGHUP)
+        assert list(events)[-1] == "[DONE]"
+    assert server.wait_exit() == 0
+
+
+def test_a_hangup_is_ignored_under_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it to what it starts
+    try:
+        server = TroupeProcess()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    server.process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert server.process.poll() is None
+    assert server.call("/ready")[0] == 200
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_exit() == 0
+
+
 def test_an_idle_server_uses_no_cpu(serve):
     server = serve()
     server.text("Hello", 8)

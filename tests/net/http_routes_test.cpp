@@ -114,6 +114,23 @@ TEST_CASE("http_routes: preflight and posts know their origins", "[net]") {
                             {{"Origin", "http://no.example"}, {"Host", "h"}});
   CHECK(posted.status == 403);
   CHECK(contains(posted.body, "origin_not_allowed"));
+  CHECK(contains(posted.body, "'http://no.example'"));
+}
+
+TEST_CASE("http_routes: a page that points its own name at this machine can neither post nor upgrade", "[net]") {
+  routes_only r;
+  const header_list rebound{{"Origin", "http://evil.example:8000"}, {"Host", "evil.example:8000"}};
+  CHECK(r.ask("OPTIONS", "/v1/chat/completions", "", rebound).status == 403);
+  const auto posted = r.ask("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}]})", rebound);
+  CHECK(posted.status == 403);
+  CHECK(contains(posted.body, "origin_not_allowed"));
+  CHECK(r.ask("POST", "/tokenize", R"({"prompt":"ab"})", rebound).status == 403);
+  CHECK(r.ask("POST", "/tokenize", R"({"prompt":"ab"})",
+              {{"Origin", "http://localhost:8000"}, {"Host", "localhost:8000"}}).status == 200);
+  auto upgrade = rebound;
+  upgrade.emplace_back("Connection", "Upgrade");
+  upgrade.emplace_back("Upgrade", "websocket");
+  CHECK(r.ask("GET", "/v1/responses", "", upgrade).status == 403);
 }
 
 TEST_CASE("http_routes: tokens there and back", "[net]") {
@@ -130,19 +147,29 @@ TEST_CASE("http_routes: a cancel of an unknown id is 404", "[net]") {
   CHECK(r.ask("POST", "/v1/requests/chatcmpl-1/cancel").status == 404);
 }
 
-TEST_CASE("auth: a host name that is not ours is refused, literals and our own are not", "[net]") {
+TEST_CASE("auth: a page of the server's own host is served, unless it may have pointed its own name here", "[net]") {
   runtime_config config;
   config.host = "box";
   config.allowed_origins = {"https://page.example:8443"};
-  const auto ours = [&](const std::string& host) {
+  const auto served = [&](const std::string& host, const std::string& origin) {
     http_request r;
-    r.headers = {{"Host", host}};
-    return host_is_ours(config, r);
+    r.headers = {{"Host", host}, {"Origin", origin}};
+    return origin_is_allowed(config, r);
   };
-  CHECK(ours("127.0.0.1:8000"));
-  CHECK(ours("[::1]:8000"));
-  CHECK(ours("localhost"));
-  CHECK(ours("box:1"));
-  CHECK(ours("page.example"));
-  CHECK_FALSE(ours("rebound.example:8000"));
+  const auto own_page = [&](const std::string& host) { return served(host, "http://" + host); };
+  CHECK(own_page("127.0.0.1:8000"));
+  CHECK(own_page("[::1]:8000"));
+  CHECK(own_page("localhost"));
+  CHECK(own_page("LocalHost:8000"));
+  CHECK(own_page("box:1"));
+  CHECK(own_page("page.example"));
+  CHECK_FALSE(own_page("rebound.example:8000"));
+  CHECK_FALSE(own_page("localhost.rebound.example:8000"));
+  CHECK_FALSE(own_page("127.0.0.1.rebound.example"));
+  CHECK_FALSE(own_page(""));
+  CHECK_FALSE(served("localhost:8000", "http://rebound.example:8000"));
+  CHECK(served("rebound.example:8000", "https://page.example:8443"));
+  config.api_keys = {"secret"};  // which such a page does not have
+  CHECK(own_page("rebound.example:8000"));
+  CHECK_FALSE(served("localhost:8000", "http://rebound.example:8000"));
 }

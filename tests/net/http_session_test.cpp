@@ -316,9 +316,12 @@ TEST_CASE("http_session: connections beyond the limit get 503", "[net]") {
   runtime_config config;
   config.max_connections = 1;
   running_server s{config};
+  script one;
+  one.hold = hold_at::decode;
+  s.engine.play(one);
   test_client first{s.port};
-  first.send(get("/health"));
-  CHECK(first.read_reply().status == 200);
+  first.send(post("/v1/completions", R"({"prompt":"a","stream":true})"));
+  first.read_until("Hello");   // an idle one would make room
   test_client second{s.port};
   const auto r = second.read_reply();
   CHECK(r.status == 503);

@@ -328,3 +328,36 @@ TEST_CASE("wire_in: responses take string or item input, with instructions first
   auto failing = parse_responses(R"({"input":[{"type":"function_call_output","call_id":"x","output":"y"}]})", limits, false);
   CHECK(std::get<api_error>(failing).status == 400);
 }
+
+TEST_CASE("wire_in: lists longer than any use are refused with their limit, before their items are read", "[net]") {
+  const wire_limits small{{"main"}, 1000, 2, 0, 8};
+  const auto list = [](std::size_t n) {
+    std::string all = "[1";
+    while (--n > 0) all += ",1";
+    return all + "]";
+  };
+  const auto error = [&](const std::string& body) {
+    auto parsed = parse_completions(body, small);
+    if (!std::holds_alternative<api_error>(parsed)) FAIL("accepted");
+    return std::get<api_error>(parsed);
+  };
+  for (const bool nested_list : {false, true}) {
+    const auto e = error(R"({"prompt":)" + (nested_list ? "[" + list(9) + "]" : list(9)) + "}");
+    CHECK(e.message == "'prompt" + std::string(nested_list ? "[0]" : "") +
+                           "' holds 9 tokens, this model's maximum context length is 8 tokens.");
+    CHECK(e.code == "context_length_exceeded");
+  }
+  CHECK(std::holds_alternative<api_request>(parse_completions(R"({"prompt":)" + list(8) + "}", small)));
+  CHECK(error(R"({"prompt":["a","b",7]})").message == "3 prompts x 1 choices are 3, allowed are 2.");
+  CHECK(error(R"({"prompt":"a","stop_token_ids":)" + list(1025) + "}").message ==
+        "'stop_token_ids' holds 1025 tokens, allowed are 1024.");
+  CHECK(error(R"({"prompt":[1,2,1000]})").message == "'prompt[2]' is 1000, token ids are 0 to 999.");
+  CHECK(error(R"({"prompt":"a","stop_token_ids":[1,"x"]})").param == "stop_token_ids[1]");
+}
+
+TEST_CASE("wire_in: an object has a limited number of members, and faults name their path", "[net]") {
+  std::string members = "\"k0\":1";
+  for (int i = 1; i <= 4096; ++i) members += ",\"k" + std::to_string(i) + "\":1";
+  CHECK(chat_error(R"(,"metadata":{)" + members + "}").message == "'metadata' has 4097 members, allowed are 4096.");
+  CHECK(chat_error(R"(,"x":[1,{"a":[[true,{"b":1,"b":2}]]}])").param == "x[1].a[0][1].b");
+}

@@ -45,3 +45,37 @@ TEST_CASE("scheduler: C160 under steady arrivals of long prompts every stream de
   w.run();
   w.require_whole();
 }
+
+TEST_CASE("scheduler: with few tokens a step, every stream decodes in every step while prompts arrive, and they advance",
+          "[core]") {
+  const std::uint32_t step_tokens = GENERATE(1u, 3u, 5u, 6u, 8u);
+  CAPTURE(step_tokens);
+  auto limits = roomy_limits();
+  limits.max_num_seqs = 6;  // with fewer tokens than that, fewer run
+  limits.max_num_batched_tokens = step_tokens;
+  limits.num_blocks = 400;
+  limits.max_num_queued_reqs = 10;
+  scheduler_world w(limits);
+  std::uint64_t next = 1;
+  for (; next <= 5; ++next) w.send(make_submit(next, 4, 150));
+  int stuck = 0;
+  for (int step = 0; step < 1000; ++step) {
+    if (step % 20 == 0) w.send(make_submit(next++, 40, 60));
+    w.settle_allocator();
+    REQUIRE(w.in_flight());
+    REQUIRE(w.machine.running() <= step_tokens);
+    int prefills_waiting = 0, prefills_planned = 0;
+    for (std::uint64_t id = 1; id < next; ++id) {
+      CAPTURE(step, id);
+      const auto state = w.state(id);
+      REQUIRE(state != request_state::decoding);
+      prefills_waiting += state == request_state::prefilling;
+      prefills_planned += state == request_state::prefilling_in_flight;
+    }
+    stuck = prefills_waiting > 0 && prefills_planned == 0 ? stuck + 1 : 0;
+    REQUIRE(stuck <= 1);  // who came during a step waits for the next
+    w.finish_step();
+  }
+  w.run();
+  w.require_whole();
+}

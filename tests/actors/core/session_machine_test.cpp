@@ -261,6 +261,62 @@ TEST_CASE("session: a cancel by id shows what came before it and no token after"
   CHECK(b.all<finish>()[0].end.reason == end_reason::cancelled);
 }
 
+TEST_CASE("session: while the prompt is read a cancel or a deadline ends it here, once", "[core]") {
+  const auto why = GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::queue_timeout,
+                            end_reason::first_token_timeout, end_reason::total_timeout);
+  session_machine machine(options());
+  session_effects out;
+  machine.on_reading();
+  CHECK(out.empty());
+  machine.on_cancel(why, 55, out);
+  machine.on_cancel(end_reason::cancelled, 66, out);
+  machine.on_engine_down(out);
+  REQUIRE(out.size() == 2);
+  CHECK(std::get<finish>(out[0]).end.reason == why);
+  CHECK(std::holds_alternative<quit>(out[1]));
+  CHECK(machine.finished());
+}
+
+TEST_CASE("session: once it is submitted a cancel is the scheduler's", "[core]") {
+  session_machine machine(options());
+  session_effects out;
+  machine.on_reading();
+  machine.on_submitted();
+  machine.on_cancel(end_reason::cancelled, 55, out);
+  REQUIRE(out.size() == 1);
+  CHECK(std::get<cancel_request>(out[0]).message.why == end_reason::cancelled);
+  CHECK_FALSE(machine.finished());
+}
+
+TEST_CASE("session: who cancelled is told the cancel's reason when the answer ends by itself meanwhile", "[core]") {
+  const auto why = GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::slow_reader);
+  SECTION("instead of any end of its own") {
+    const auto natural = GENERATE(end_reason::length, end_reason::end_token, end_reason::stop_token,
+                                  end_reason::stop_confidence);
+    bench b(options());
+    b.token("a");
+    b.machine.on_cancel(why, 55, b.out);
+    b.token("b");
+    ended e;
+    e.request = request_id{7};
+    e.why = natural;
+    if (natural == end_reason::stop_token) e.stop_token = 9;
+    b.machine.on(e, "", b.out);
+    CHECK(b.text() == "a");
+    CHECK(b.all<finish>()[0].end.reason == why);
+    CHECK_FALSE(b.all<finish>()[0].end.stop_token);
+    CHECK(b.all<finish>()[0].end.usage.completion == 1);
+  }
+  SECTION("not instead of a failure or a deadline, whichever was first at the scheduler") {
+    const auto other = GENERATE(end_reason::step_failed, end_reason::total_timeout, end_reason::shutdown);
+    bench b(options());
+    b.token("a");
+    b.machine.on_cancel(why, 55, b.out);
+    b.end(other);
+    CHECK(b.all<finish>()[0].end.reason == other);
+  }
+}
+
 TEST_CASE("session: the echoed prompt is its own delta before any token", "[core]") {
   auto o = options({"STOP"});
   o.want_logprobs = true;

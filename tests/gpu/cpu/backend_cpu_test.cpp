@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <condition_variable>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 
@@ -62,6 +63,33 @@ TEST_CASE("cpu device: options that cannot be met are refused naming the value",
   CHECK_THROWS_AS(make_backend(model, device_options(1, 4000000000u)), std::invalid_argument);
   CHECK_THROWS_WITH(make_backend(model, device_options(1, 4000000000u)),
                     Contains("16384000000000 bytes") && Contains("available"));
+}
+
+TEST_CASE("cpu device: a released file may be truncated between two steps", "[gpu]") {
+  for (const bool tied : {true, false}) {
+    INFO((tied ? "tied" : "head of its own"));
+    tiny_llama shape;
+    shape.tied = tied;
+    const temporary_file file(tiny_llama_bytes(shape));
+    const auto model = load_model(file.path());
+    cpu_backend device(model, device_options(2, 8));
+    logit_record record(device);
+    const auto run = [&](std::uint64_t key) {
+      step_batch batch;
+      batch.slices.push_back(slice_of(key, counting(40), 0, 40, {0, 1, 2}));
+      want_all(batch.slices[0]);
+      record.expect(batch);
+      run_step(device, std::move(batch));
+    };
+    run(0);
+    model->file.release_data();
+    std::filesystem::resize_file(file.path(), 0);
+    run(1);
+    for (std::uint32_t p = 0; p < 40; ++p) CHECK(record.at(0, p) == record.at(1, p));
+    CHECK_THROWS_WITH(
+        cpu_backend(model, device_options(1, 8)),
+        Catch::Matchers::Contains(file.path()) && Catch::Matchers::Contains("data was released"));
+  }
 }
 
 TEST_CASE("cpu device: a step is planned and run by the same backend, once", "[gpu]") {

@@ -84,6 +84,45 @@ TEST_CASE("weight types: the second row of an embedding starts where the first o
   }
 }
 
+TEST_CASE("weight types: a row out of the panels has the bits of the row in the file", "[gpu]") {
+  constexpr std::uint32_t rows = 2 * panel_rows + 3, cols = 512;
+  for (const std::uint32_t number : {0u, 1u, 30u, 2u, 3u, 6u, 7u, 8u, 12u, 13u, 14u}) {
+    const auto type = static_cast<tensor_type>(number);
+    INFO(name_of(type));
+    REQUIRE(loadable(type));
+    std::mt19937_64 random(number);
+    const std::string bytes = random_weights(random, number, std::uint64_t{rows} * cols, 0.2f);
+    const auto* file = reinterpret_cast<const std::byte*>(bytes.data());
+    packed_matrix m = packed_shape(type, rows, cols);
+    std::vector<std::byte> memory(packed_bytes(m));
+    pack_panels(m, type, file, 0, m.panels, memory.data());
+    m.data = memory.data();
+    std::vector<float> stored(cols), packed(cols);
+    std::uint32_t differing = 0;
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      embedding_row({type, file, cols, r, stored.data()});
+      packed_row(m, r, packed.data());
+      differing += std::memcmp(stored.data(), packed.data(), cols * sizeof(float)) != 0;
+    }
+    CHECK(differing == 0);
+  }
+}
+
+TEST_CASE("weight types: a row out of a panel is what the format's own arithmetic makes of it",
+          "[gpu]") {
+  for (const known_row& row : known_rows()) {
+    INFO(name_of(row.type));
+    const auto cols = static_cast<std::uint32_t>(row.values.size());
+    packed_matrix m = packed_shape(row.type, 1, cols);
+    std::vector<std::byte> memory(packed_bytes(m));
+    pack_panels(m, row.type, row.bytes.data(), 0, 1, memory.data());
+    m.data = memory.data();
+    std::vector<float> out(cols);
+    packed_row(m, 0, out.data());
+    CHECK(out == row.values);
+  }
+}
+
 // An activation of 127 in one column and 0 in the others has the scale 1 and the code 127, both
 // exact, so the output is that column's weight times 127 but for three roundings to f32. A scale
 // that had gone through f16 would be off by up to 2^-12.

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
 
 #include "gpu/make_backend.hpp"
@@ -85,7 +86,22 @@ TEST_CASE("load_model: a template that does not compile is refused with its plac
                         "expression, found \"%}\"");
 }
 
-TEST_CASE("load_model: the weights stay valid for as long as the model lives") {
+TEST_CASE("load_model: a file that is released and cut keeps everything but the tensors' data") {
+  const temporary_file source(tiny_llama_bytes());
+  const auto model = load_model(source.path());
+  const auto size = model->file.size_bytes();
+  model->file.release_data();
+  std::filesystem::resize_file(source.path(), 0);
+  CHECK(model->file.size_bytes() == size);
+  CHECK(model->file.get_string("general.architecture") == "llama");
+  CHECK(model->file.tensors().size() == 2 + 2 * 9);
+  for (const auto& tensor : model->file.tensors()) CHECK(tensor.data.empty());
+  CHECK(model->vocabulary.encode("hello", false).size() > 0);
+  CHECK_FALSE(model->chat.render({{"user", "hi"}}, true).empty());
+  model->file.release_data();  // twice is once
+}
+
+TEST_CASE("load_model: the weights stay valid until the model goes or releases them") {
   const temporary_file source(tiny_llama_bytes());
   const auto model = load_model(source.path());
   const auto* norm = model->file.find_tensor("output_norm.weight");

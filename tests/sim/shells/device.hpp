@@ -1,13 +1,10 @@
-// The device of a simulated run: no thread, no clock. Its "KV cache" is the token history itself;
-// the next token is a function of the history read back through the block table, so a block shared,
-// lost or freed too early changes a text. Copies read and write their blocks only when the run
-// chooses to end them.
+// The device of a simulated run: no thread, no clock. Its "KV cache" is the token history itself (history_pool). Copies read
+// and write their blocks only when the run chooses to end them. Owned by the run.
 #pragma once
-#include <cstring>
 #include <deque>
 #include <functional>
 
-#include "gpu/backend.hpp"
+#include "tests/support/history_pool.hpp"
 
 namespace troupe::sim {
 
@@ -15,7 +12,7 @@ class device final : public gpu::backend {
  public:
   device(std::uint32_t block_size, std::uint32_t num_blocks);
 
-  const gpu::device_info& info() const override { return info_; }
+  const gpu::device_info& info() const override { return pool_.info(); }
   std::unique_ptr<gpu::planned_step> plan(gpu::step_batch batch) override;
   gpu::step_result run(gpu::planned_step& step) override;
   void copy(gpu::block_copy ask, std::function<void(bool)> done) override;
@@ -32,17 +29,12 @@ class device final : public gpu::backend {
   bool fail_next_plan = false, fail_next_run = false, refuse_next_copy = false;
 
  private:
-  struct planned final : gpu::planned_step {
-    gpu::step_batch batch;
-  };
   struct copy_job {
     gpu::block_copy ask;
     std::function<void(bool)> done;
   };
-  gpu::slice_result run_slice(const gpu::sequence_slice& slice);
 
-  gpu::device_info info_;
-  std::vector<token_id> pool_;
+  test::history_pool pool_;
   std::deque<copy_job> copies_;
 };
 

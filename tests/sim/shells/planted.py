@@ -38,8 +38,6 @@ FAULTS = [
      "      found->second.cancel_seen_at = event.seen_at;\n    apply(event);",
      "      return void(found->second.cancel_seen_at = event.seen_at);\n    apply(event);"),
     ("the timer is set once", SCHEDULER, "        state->ticking = false;\n", ""),
-    ("the end of a crashed session is not recorded", SCHEDULER,
-     "    if (x.why == core::end_reason::session_crash) report_crash(x);", "    if (false) report_crash(x);"),
     ("a parked copy is not dropped", SCHEDULER, "    if (neighbours.mover) self->send(neighbours.mover, x);\n  }\n"
      "  void perform(core::preempted", "  }\n  void perform(core::preempted"),
     ("stopped is not shown", SCHEDULER, "gauges->stopped = true;", "gauges->draining = true;"),
@@ -48,7 +46,8 @@ FAULTS = [
      "      machine.on_cancel(core::end_reason::client_gone, now(), out);", "      return;"),
     ("the end told is not remembered", SESSION, "    told_end = true;\n", ""),
     ("the death of a session is not told to its client", SESSION,
-     "      client->end(std::move(end));\n    } catch", "    } catch"),
+     "    client->end(std::move(end));\n  } catch", "  } catch"),
+    ("the end of a crashed session is not recorded", SESSION, "    record.times = own_times();\n    record_end();\n", ""),
     ("a session that ended does not quit", SESSION, "    self->quit();\n", ""),
     ("a token after the end changes the phase", SESSION,
      "      if (!machine.finished()) *phase = core::life_phase::decode;", "      *phase = core::life_phase::decode;"),

@@ -39,7 +39,7 @@ void reader::check_text() const {
   if (!end_) return;
   const bool natural =
       end_->reason == core::end_reason::length || end_->reason == core::end_reason::stop_string;
-  if (!natural || cancelled_) return;
+  if (!natural) return;
   if (text_ != wants_.solo)
     referee_.complain(name_ + " ended with '" + text_ + "' instead of '" + wants_.solo + "'");
   if (end_->usage.completion != wants_.solo_tokens)

@@ -26,9 +26,6 @@ class reader final : public core::generation_sink {
   void stop_reading() { reading_ = false; }
   void read_on();
   bool reads() const { return reading_; }
-  /// It has cancelled: tokens that come after that are dropped, even when the answer ends by itself
-  /// meanwhile.
-  void cancelled() { cancelled_ = true; }
 
   const std::optional<core::generation_end>& ended() const { return end_; }
   const std::string& text() const { return text_; }
@@ -41,7 +38,7 @@ class reader final : public core::generation_sink {
   referee& referee_;
   std::function<void()> confirm_;
   std::string text_;
-  bool accepted_ = false, reading_ = true, owes_ = false, cancelled_ = false;
+  bool accepted_ = false, reading_ = true, owes_ = false;
   std::uint32_t told_tokens_ = 0;
   std::optional<core::generation_end> end_;
 };

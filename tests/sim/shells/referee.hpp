@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/core/observer.hpp"
+#include "actors/quiet_observer.hpp"
 #include "tests/sim/shells/edge.hpp"
 #include "tests/sim/shells/scenario.hpp"
 
 namespace troupe::sim {
 
-class referee final : public core::observer {
+class referee final : public quiet_observer {
  public:
   explicit referee(const scenario& of)
       : of_(of), requests_(of.clients.size()), holders_(of.limits.num_blocks) {}
@@ -48,9 +48,8 @@ class referee final : public core::observer {
   /// The blocks of the oldest copy may be touched now.
   void copy_ends();
 
-  // core::observer
+  // quiet_observer
   void on_end(const core::request_record& record) override;
-  void on_step(const core::step_record&) override {}
   void on_pool(const core::pool_record& record) override { pool_ = record; }
   void on_released(core::end_reason, bool, std::uint32_t blocks,
                    const core::pool_record& after) override {
@@ -58,12 +57,8 @@ class referee final : public core::observer {
     pool_ = after;
   }
   void on_release_latency(double seconds) override;
-  void on_load(std::uint32_t, std::uint32_t) override {}
   void on_preemption(bool parked) override { ++(parked ? parks : preemptions); }
-  void on_move(const core::move_record&) override {}
   void on_host_tier(const core::host_tier_record& record) override { host_ = record; }
-  void on_prefix(std::uint32_t, std::uint32_t) override {}
-  void on_inter_token(double) override {}
   void on_violation(const std::string& invariant) override { complain("reported: " + invariant); }
 
   std::uint64_t preemptions = 0, parks = 0;

@@ -107,6 +107,9 @@ std::string words(const core::stop&) {
 std::string words(const protocol::begin&) {
   return "begin";
 }
+std::string words(const protocol::read_on&) {
+  return "read_on";
+}
 std::string words(const protocol::delivered&) {
   return "delivered";
 }
@@ -173,7 +176,7 @@ std::string words_of(const edge& on, const caf::type_erased_tuple& what) {
                      core::release, core::audit, core::granted, core::denied, core::released,
                      core::step_plan, core::step_done, core::step_failed, core::move_out,
                      core::move_in, core::drop_parked, core::moved, core::drain, core::stop,
-                     protocol::begin, protocol::delivered, protocol::started, protocol::kv_inquiry,
+                     protocol::begin, protocol::read_on, protocol::delivered, protocol::started, protocol::kv_inquiry,
                      protocol::leaked, protocol::scheduler_neighbours, caf::down_msg>(what);
 }
 

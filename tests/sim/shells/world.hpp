@@ -65,7 +65,7 @@ class world final : public tap {
     edge *to = nullptr, *from = nullptr, *front = nullptr;
     protocol::session_actor session;
     shared_phase phase;
-    bool alive = true, crashed = false;
+    bool alive = true;
     bool outstanding = false;  // the session has delivered and waits for the confirmation
     std::uint32_t cancels = 0;
     std::uint64_t behind = 0;  // bytes the session got while it waits for that

@@ -115,12 +115,10 @@ void world::disturb_client(fault f, std::uint32_t index) {
       return;
     case fault::cancel:
       ++one.cancels;
-      if (one.sink) one.sink->cancelled();
       return send(*one.front, core::cancel{id, core::end_reason::cancelled, now()});
     case fault::reader_stops:
       return one.sink->stop_reading();
     default:
-      one.crashed = true;
       caf::anon_send_exit(caf::actor_cast<caf::actor>(one.session), caf::exit_reason::kill);
   }
 }
@@ -180,7 +178,7 @@ void world::check_ends() {
     const auto name = "client " + std::to_string(i + 1);
     if (*one.phase != core::life_phase::done)
       referee_.complain(name + "'s handle says that it goes on at rest");
-    if (!one.crashed && referee_.ends_recorded(i) != 1)
+    if (referee_.ends_recorded(i) != 1)
       referee_.complain(name + "'s end was not recorded");
     if (!one.sink) continue;
     if (!one.sink->ended())
@@ -196,7 +194,7 @@ bool world::excused(const client& of, const core::generation_end& end) const {
   const auto met = [&](fault f) { return (of.met & bit(f)) != 0; };
   switch (end.reason) {
     case core::end_reason::length:
-      return of.wants->stop.empty() || met(fault::cancel);
+      return of.wants->stop.empty();
     case core::end_reason::stop_string:
       return !of.wants->stop.empty();
     case core::end_reason::cancelled:
