@@ -24,9 +24,9 @@ struct chunking {
 
 constexpr std::uint32_t chunk_rows = 64;
 
-/// Layers whose q, k and v take the rest of their input's codes as well: what is lost there passes
-/// through all that follows. A tenth more work in a tenth of the layers.
-constexpr std::uint32_t fine_layers = 3;
+/// One layer of this many, the first ones, takes the rest of its input's codes into q, k and v as
+/// well: what is lost there passes through all that follows.
+constexpr std::uint32_t layers_per_fine = 10;
 
 /// Chunks are small enough to share evenly and to lose little when a core is taken away, and large
 /// enough (a few microseconds) to pay for being claimed. `unit_blocks`: weight blocks of one panel;
@@ -136,7 +136,7 @@ void forward_pass::run(const step_batch& batch, const step_segment& segment) {
   for (std::uint32_t i = 0; i < config_.layers; ++i) {
     const layer_weights& layer = weights_.layers()[i];
     const kv_view kv = kv_.layer(i);
-    const activation& normed = i < fine_layers ? fine_normed_ : normed_;
+    const activation& normed = i < config_.layers / layers_per_fine ? fine_normed_ : normed_;
     normalize(layer.attention_norm, nullptr, rows, normed);
     lap(kernel_kind::norm, [&] { return row_cost(rows, config_.width); });
     const std::array<product, 3> qkv{{{&layer.q, q_, q_stride_, nullptr},

@@ -13,11 +13,12 @@ TROUPE_INLINE vf silu(vf x) {
 
 /// The 32 products of one block for a tile of rows; a second panel beyond the matrix is zero.
 static void block_products(const packed_matrix& m, std::uint32_t block, const activation& in,
-                           std::uint32_t tile, tile_function function, float (*out)[block_cols]) {
+                           std::uint32_t tile, std::size_t ahead, tile_function function,
+                           float (*out)[block_cols]) {
   for (std::uint32_t half = 0; half < 2; ++half) {
     const std::uint32_t panel = 2 * block + half;
     if (panel < m.panels) {
-      function(m, panel, in, tile, out[0] + half * panel_rows, block_cols, nullptr);
+      function(m, panel, in, tile, ahead, out[0] + half * panel_rows, block_cols, nullptr);
       continue;
     }
     for (std::uint32_t r = 0; r < tile_rows; ++r) store(out[r] + half * panel_rows, zero());
@@ -31,8 +32,9 @@ void gate_up(const gate_up_params& p) {
     for (std::uint32_t row = p.row_begin; row < p.row_end; row += tile_rows) {
       const std::uint32_t rows = p.row_end - row < tile_rows ? p.row_end - row : tile_rows;
       const std::uint32_t tile = row / tile_rows;
-      block_products(*p.gate, block, p.in, tile, tile_for(p.gate->kind, rows), gate);
-      block_products(*p.up, block, p.in, tile, tile_for(p.up->kind, rows), up);
+      const std::size_t ahead = row == p.row_begin ? 2 * p.gate->panel_bytes : 0;
+      block_products(*p.gate, block, p.in, tile, ahead, tile_for(p.gate->kind, rows), gate);
+      block_products(*p.up, block, p.in, tile, ahead, tile_for(p.up->kind, rows), up);
       for (std::uint32_t r = 0; r < rows; ++r) {
         put_block(mul(silu(load(gate[r])), load(up[r])),
                   mul(silu(load(gate[r] + 16)), load(up[r] + 16)), p.out, row + r, block);

@@ -32,6 +32,25 @@ TEST_CASE("quantize: codes are within half a step, and sums are those of the cod
   });
 }
 
+TEST_CASE("quantize: the rest of the codes brings a value to within a 30,000th of its block's largest",
+          "[gpu]") {
+  for_each_isa([](const kernel_table& kernels) {
+    tile_memory t = random_tiles(kernels, 13, 96, 3);
+    tile_memory rest(13, 96);
+    activation both = t.view();
+    both.rest_codes = rest.codes.data();
+    both.rest_scales = rest.scales.data();
+    kernels.quantize({t.values.data(), 96, 0, 13, both});
+    for (std::uint32_t r = 0; r < 13; ++r) {
+      for (std::uint32_t c = 0; c < 96; ++c) {
+        const float largest = 127.0f * t.scales[std::size_t{r / 8} * 3 + c / 32].scale[r % 8];
+        const double sum = t.decoded(r, c) + rest.decoded(r, c);
+        REQUIRE(std::fabs(sum - t.values[r * 96 + c]) <= largest / 30000);
+      }
+    }
+  });
+}
+
 TEST_CASE("quantize: zero, tiny, NaN and infinite blocks", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
     tile_memory t(1, 128);
