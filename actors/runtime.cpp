@@ -105,6 +105,7 @@ core::model_card make_card(const runtime_config& config, const gpu::loaded_model
   card.name = config.served_model_names.empty() ? std::filesystem::path(config.model).stem().string()
                                                 : config.served_model_names.front();
   card.context = limits.effective_context();
+  card.model_context = limits.model_context;
   card.created = unix_seconds();
   card.vocab = model.config.vocab;
   if (model.vocabulary.bos() >= 0) card.bos = model.vocabulary.bytes(model.vocabulary.bos());

@@ -136,7 +136,8 @@ class generation {
 
 struct model_card {
   std::string name;
-  std::uint32_t context = 0;       ///< effective context in tokens
+  std::uint32_t context = 0;       ///< effective context in tokens: what model and pool both hold
+  std::uint32_t model_context = 0; ///< the model's own, whatever the pool holds
   std::int64_t created = 0;        ///< Unix seconds
   std::uint32_t vocab = 0;
   std::string bos, eos, chat_template;

@@ -63,7 +63,7 @@ class fake_engine final : public core::generation_engine {
   std::function<void()> before_encode;   ///< set before anybody asks
   core::engine_probe* probe_now = nullptr;
   core::engine_health health_now;        ///< set before the server starts, or while nobody asks
-  core::model_card card_{.name = "fake", .context = 128, .created = 1, .vocab = 256, .bos = "<s>", .eos = "</s>",
+  core::model_card card_{.name = "fake", .context = 128, .model_context = 128, .created = 1, .vocab = 256, .bos = "<s>", .eos = "</s>",
                          .chat_template = "{{t}}"};
 
  private:
