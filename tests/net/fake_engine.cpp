@@ -84,7 +84,7 @@ bool fake_engine::overrun() const {
 }
 
 bool fake_engine::eventually(const std::function<bool()>& condition) {
-  const auto until = clock::now() + std::chrono::seconds{5};
+  const auto until = clock::now() + std::chrono::seconds{20};
   while (!condition()) {
     if (clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds{1});

@@ -48,7 +48,7 @@ class fake_engine final : public core::generation_engine {
   std::size_t live() const;              ///< generations that have not ended
   std::size_t deltas_sent() const;
   bool overrun() const;                  ///< a delivered() came that no delta explains
-  /// Waits until `condition` holds, five seconds at most.
+  /// Waits until `condition` holds, 20 seconds at most.
   static bool eventually(const std::function<bool()>& condition);
 
   std::shared_ptr<core::generation> submit(core::generation_request, std::weak_ptr<core::generation_sink>) override;

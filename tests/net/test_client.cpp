@@ -44,7 +44,7 @@ void test_client::send(const std::string& bytes) { asio::write(socket_, asio::bu
 
 bool test_client::fill() {
   pollfd p{socket_.native_handle(), POLLIN, 0};
-  if (::poll(&p, 1, 5000) <= 0) throw std::runtime_error("no answer within five seconds; so far: " + in_);
+  if (::poll(&p, 1, 20000) <= 0) throw std::runtime_error("no answer within 20 seconds; so far: " + in_);
   char buffer[16384];
   const ssize_t n = ::recv(socket_.native_handle(), buffer, sizeof buffer, 0);
   if (n <= 0) return false;

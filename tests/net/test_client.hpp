@@ -1,5 +1,5 @@
 // A client on a plain Asio socket: sends what a test writes, reads with a time limit, leaves in every way a client
-// can, and speaks just enough WebSocket. Throws when five seconds pass without an answer.
+// can, and speaks just enough WebSocket. Throws when 20 seconds pass without an answer.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -34,8 +34,8 @@ class test_client {
   reply read_reply(bool is_head = false);
   /// Reads until `text` has been seen; answers everything read so far and not consumed.
   std::string read_until(const std::string& text);
-  bool closed_by_peer();       ///< reads on to the end; false when five seconds pass
-  /// Everything up to the end of the connection; throws when five seconds pass without a byte.
+  bool closed_by_peer();       ///< reads on to the end; false when 20 seconds pass
+  /// Everything up to the end of the connection; throws when 20 seconds pass without a byte.
   std::string read_to_end();
   /// Reads at most `most` bytes that are there already or come within the time; how many came.
   std::size_t read_some(std::size_t most, std::chrono::milliseconds within);
