@@ -43,7 +43,7 @@ FAULTS = [
     ("stopped is not shown", SCHEDULER, "gauges->stopped = true;", "gauges->draining = true;"),
     ("a cancel is not passed on", SESSION, "{ self->send(context.scheduler, x.message); }", "{ (void)x; }"),
     ("a sink that is gone is not noticed", SESSION,
-     "      machine.on_cancel(core::end_reason::client_gone, now(), out);", "      return;"),
+     "      machine.on_cancel(core::end_reason::client_gone, left_at(), out);", "      return;"),
     ("the end told is not remembered", SESSION, "    told_end = true;\n", ""),
     ("the death of a session is not told to its client", SESSION,
      "    client->end(std::move(end));\n  } catch", "  } catch"),
