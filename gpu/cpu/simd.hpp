@@ -16,12 +16,9 @@
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
-/// e^x to about 2 units in the last place; 0 below -87.3, NaN stays NaN, finite above 88.
-TROUPE_INLINE vf exp(vf x) {
-  const vf low = set1(-87.3f);
-  const vf clamped = min(set1(88.0f), max(low, x));  // the second operand is kept when it is NaN
-  const vf n = round(mul(clamped, set1(1.44269504f)));
-  vf r = fma(n, set1(-0.693359375f), clamped);
+/// e^(x - n ln 2) for n the integer next to x / ln 2.
+TROUPE_INLINE vf exp_of_rest(vf x, vf n) {
+  vf r = fma(n, set1(-0.693359375f), x);
   r = fma(n, set1(2.12194440e-4f), r);
   vf y = set1(1.9875691500e-4f);
   y = fma(y, r, set1(1.3981999507e-3f));
@@ -29,8 +26,15 @@ TROUPE_INLINE vf exp(vf x) {
   y = fma(y, r, set1(4.1665795894e-2f));
   y = fma(y, r, set1(1.6666665459e-1f));
   y = fma(y, r, set1(5.0000001201e-1f));
-  y = add(fma(y, mul(r, r), r), set1(1.0f));
-  return select(less(x, low), zero(), mul(y, power_of_two(n)));
+  return add(fma(y, mul(r, r), r), set1(1.0f));
+}
+
+/// e^x to about 2 units in the last place; 0 below -87.3, NaN stays NaN, finite above 88.
+TROUPE_INLINE vf exp(vf x) {
+  const vf low = set1(-87.3f);
+  const vf clamped = min(set1(88.0f), max(low, x));  // the second operand is kept when it is NaN
+  const vf n = round(mul(clamped, set1(1.44269504f)));
+  return select(less(x, low), zero(), mul(exp_of_rest(clamped, n), power_of_two(n)));
 }
 
 /// 2^x to about 1.5 units in the last place for x <= 127; 2^-126 below -126, 1 at 0, NaN stays NaN.
@@ -56,16 +60,7 @@ TROUPE_INLINE vf exp_below(vf x) {
   const vf clamped = max(set1(-87.3f), x);  // the second operand is kept when it is NaN
   const vf biased = add(mul(clamped, set1(1.44269504f)), shift);
   const vf n = sub(biased, shift);
-  vf r = fma(n, set1(-0.693359375f), clamped);
-  r = fma(n, set1(2.12194440e-4f), r);
-  vf y = set1(1.9875691500e-4f);
-  y = fma(y, r, set1(1.3981999507e-3f));
-  y = fma(y, r, set1(8.3334519073e-3f));
-  y = fma(y, r, set1(4.1665795894e-2f));
-  y = fma(y, r, set1(1.6666665459e-1f));
-  y = fma(y, r, set1(5.0000001201e-1f));
-  y = add(fma(y, mul(r, r), r), set1(1.0f));
-  return mul(y, power_of_low_bits(biased));
+  return mul(exp_of_rest(clamped, n), power_of_low_bits(biased));
 }
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS
