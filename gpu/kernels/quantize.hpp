@@ -3,6 +3,7 @@
 // only it, ends as NaN; max|x| < 1e-30 counts as zero. Reads 4 bytes and writes 1 + 12/32 bytes per
 // element. `in` is [row][in_stride] with columns up to blocks * 32 readable and zero behind the
 // last real one.
+// Where `out` has rest_codes, what the codes leave of the values is quantized so once more.
 #pragma once
 #include "gpu/kernels/tile.hpp"
 
