@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <catch2/catch.hpp>
+#include <latch>
 #include <thread>
 
 #include "net/generation_reply.hpp"
@@ -212,9 +213,11 @@ TEST_CASE("cancel_registry: opens, closes and cancels of the same ids from four 
 TEST_CASE("metrics: a scrape between reports sees the pool's numbers together", "[net][race]") {
   metrics counters;
   std::atomic<bool> done = false;
+  std::latch together{4};  // a report may be over before the next thread runs
   std::vector<std::thread> threads;
   for (int who = 0; who < 3; ++who)
     threads.emplace_back([&, who] {
+      together.arrive_and_wait();
       for (std::uint64_t i = 1; i <= 300; ++i) {
         counters.on_step({i, 4, 2, 2, 900});
         counters.on_http_request("/health", "GET", 200 + who);
@@ -230,14 +233,15 @@ TEST_CASE("metrics: a scrape between reports sees the pool's numbers together", 
     return at == text.npos ? -1 : std::stoi(text.substr(at + name.size() + 2));
   };
   std::thread scraper{[&] {
-    while (!done) {
+    together.arrive_and_wait();
+    do {
       const auto text = counters.scrape();
       const int used = value(text, "troupe_kv_blocks_used"),
                 total = value(text, "troupe_kv_blocks_total");
       const int back = value(text, "troupe_kv_blocks_released_total{reason=\"length\"}");
       if (total == 300) torn += used + back != 300;
       ++scrapes;
-    }
+    } while (!done);
   }};
   for (auto& t : threads) t.join();
   done = true;
