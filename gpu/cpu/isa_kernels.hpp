@@ -17,11 +17,11 @@ std::uint64_t dot_loop(std::uint64_t rounds);
 std::uint64_t float_loop(std::uint64_t rounds);
 void read_loop(const std::byte*, std::size_t bytes);
 
-/// One panel times one tile of 1 to 8 rows: panel, input, tile, how far ahead to fetch (0: not), out,
+/// One panel times one tile of 1 to 8 rows: panel, input, tile, whether it comes from memory, out,
 /// stride of out, residual or null.
 /// In matmul.cpp alone, since its instances are most of the code.
 using tile_function = void (*)(const packed_matrix&, std::uint32_t, const activation&,
-                               std::uint32_t, std::size_t, float*, std::size_t, const float*);
+                               std::uint32_t, bool, float*, std::size_t, const float*);
 tile_function tile_for(weight_kind kind, std::uint32_t rows);
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS

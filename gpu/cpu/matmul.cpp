@@ -46,8 +46,7 @@ void matmul(const matmul_params& p) {
     for (std::uint32_t row = p.row_begin; row < p.row_end; row += tile_rows) {
       const std::size_t at = row * p.out_stride + std::size_t{panel} * panel_rows;
       const tile_function tile = p.row_end - row >= tile_rows ? whole : last;
-      const std::size_t ahead = row == p.row_begin ? m.panel_bytes : 0;
-      tile(m, panel, p.in, row / tile_rows, ahead, p.out + at, p.out_stride,
+      tile(m, panel, p.in, row / tile_rows, row == p.row_begin, p.out + at, p.out_stride,
            p.add ? p.add + at : nullptr);
     }
   }

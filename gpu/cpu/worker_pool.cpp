@@ -34,8 +34,8 @@ bool spin_while_equal(const sleep_word& word, std::uint32_t old) {
 
 }  // namespace
 
-worker_pool::worker_pool(std::uint32_t threads) {
-  for (std::uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+worker_pool::worker_pool(std::uint32_t threads) : shares_(threads) {
+  for (std::uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
 }
 
 worker_pool::~worker_pool() {
@@ -53,38 +53,47 @@ void worker_pool::run_chunks(std::uint32_t count, chunk_function function, void*
   const std::uint32_t job = job_.load() + 1;
   // Closed before the fields change: a late worker that sees a new field also sees this, and its
   // claim fails.
-  next_.store(std::uint64_t{job} << 32 | closed, std::memory_order_relaxed);
+  for (share_word& share : shares_) {
+    share.next.store(std::uint64_t{job} << 32 | closed, std::memory_order_relaxed);
+  }
   count_.store(count, std::memory_order_release);
   function_.store(function, std::memory_order_release);
   context_.store(context, std::memory_order_release);
   done_.store(0);
-  next_.store(std::uint64_t{job} << 32, std::memory_order_release);
+  for (std::uint32_t i = 0; i < threads(); ++i) {
+    shares_[i].next.store(std::uint64_t{job} << 32 | begin_of(i, count), std::memory_order_release);
+  }
   job_.add_one();
   job_.wake();
-  work(job);
+  work(job, 0);
   for (std::uint32_t done; (done = done_.load()) != count;) {
     if (!spin_while_equal(done_, done)) done_.sleep_while(done);
   }
 }
 
-void worker_pool::work(std::uint32_t job) {
-  std::uint64_t next = next_.load(std::memory_order_acquire);
+void worker_pool::work(std::uint32_t job, std::uint32_t who) {
+  for (std::uint32_t i = 0; i < threads(); ++i) work_share(job, (who + i) % threads());
+}
+
+void worker_pool::work_share(std::uint32_t job, std::uint32_t share) {
+  std::atomic<std::uint64_t>& word = shares_[share].next;
+  std::uint64_t next = word.load(std::memory_order_acquire);
   while (next >> 32 == job) {
     const std::uint32_t count = count_.load(std::memory_order_acquire);
     const chunk_function function = function_.load(std::memory_order_acquire);
     void* const context = context_.load(std::memory_order_acquire);
     const std::uint32_t index = static_cast<std::uint32_t>(next);
-    if (index >= count) return;
-    if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
+    if (index >= begin_of(share + 1, count)) return;
+    if (!word.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
     function(context, index);
     // The last chunk's count ends the job, so the caller may have gone on when wake runs; the word
     // lives on.
     if (done_.add_one() == count) done_.wake();
-    next = next_.load(std::memory_order_acquire);
+    next = word.load(std::memory_order_acquire);
   }
 }
 
-void worker_pool::serve() {
+void worker_pool::serve(std::uint32_t who) {
   std::uint32_t seen = 0;
   for (;;) {
     if (!spin_while_equal(job_, seen)) job_.sleep_while(seen);
@@ -92,7 +101,7 @@ void worker_pool::serve() {
     if (job == seen) continue;
     if (stop_.load()) return;
     seen = job;
-    work(job);
+    work(job, who);
   }
 }
 

@@ -52,6 +52,19 @@ TEST_CASE("worker_pool: work is shared among threads", "[gpu]") {
   CHECK(most == 2);
 }
 
+TEST_CASE("worker_pool: each thread begins with neighbours of its own", "[gpu]") {
+  worker_pool pool(3);
+  std::atomic<int> inside{0};
+  std::atomic<std::uint32_t> begun{0};
+  pool.run(12, [&](std::uint32_t i) {
+    if (inside.fetch_add(1) >= 3) return;
+    begun |= 1u << i;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (inside < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  });
+  CHECK(begun == (1u << 0 | 1u << 4 | 1u << 8));
+}
+
 TEST_CASE("worker_pool: an idle pool uses less than one hundredth of a core", "[gpu]") {
   worker_pool pool(4);
   pool.run(8, [](std::uint32_t) {});
