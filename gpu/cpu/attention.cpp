@@ -2,8 +2,9 @@
 // queries whose sums stay in registers; all passes of a tile go over one split before the next, so
 // its K and V are read from memory once, and with more than one pass converted to f32 once. Few
 // queries (decode) take several token groups and several parts of the head at once to hide latency.
-// K and V are fetched some blocks ahead, since blocks lie scattered and hardware follows no block
-// table. The sums of one query are the same operations in the same order in every shape.
+// K and V are fetched a split ahead into the second-level cache, since blocks lie scattered and
+// hardware follows no block table. The sums of one query are the same operations in the same order
+// in every shape.
 #include "gpu/cpu/isa_kernels.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
@@ -11,7 +12,7 @@ namespace troupe::gpu::TROUPE_ISA_NS {
 namespace {
 
 constexpr int pass_queries = accumulators < int{query_pass} ? accumulators : int{query_pass};
-constexpr std::uint32_t fetch_ahead = 4;  // groups of 16 tokens
+constexpr std::uint32_t fetch_ahead = 16;  // groups of 16 tokens: what a split has
 
 /// Groups of 16 tokens, or parts of 16 dimensions, that N queries take at once.
 constexpr int parallel_groups(int queries) {
@@ -62,7 +63,7 @@ struct stored {
 
   using pointer = const std::uint16_t*;
   TROUPE_INLINE vf load(pointer x) { return load_f16(x); }
-  TROUPE_INLINE void fetch(pointer x) { __builtin_prefetch(x); }
+  TROUPE_INLINE void fetch(pointer x) { __builtin_prefetch(x, 0, 2); }
   std::size_t key_step() const { return p.kv.block_size; }
   pointer key(std::uint32_t group) const {
     const std::uint32_t at = split.first + 16 * group;
