@@ -79,7 +79,7 @@ void add_net_limits(std::vector<option_spec>& t) {
   t.push_back({.name = "threads-http", .group = g, .field = &c::threads_http, .low = 1, .high = 64,
                .meaning = "I/O threads"});
   t.push_back({.name = "max-connections", .group = g, .field = &c::max_connections, .low = 1, .high = 1 << 20,
-               .meaning = "open connections"});
+               .meaning = "open connections; when all are taken, the one idle longest makes room for a new one"});
   t.push_back({.name = "max-websocket-connections", .group = g, .field = &c::max_websocket_connections, .low = 1,
                .high = 1 << 20, .meaning = "open WebSockets"});
   t.push_back({.name = "max-body-bytes", .group = g, .field = &c::max_body_bytes, .low = KiB, .high = 4 * GiB,
@@ -104,7 +104,8 @@ void add_net_times(std::vector<option_spec>& t) {
     t.push_back({.name = name, .group = g, .field = field, .unit = "s", .low = low, .high = high, .meaning = meaning});
   };
   add("header-timeout", &c::header_timeout_s, 0.1, long_time_s, "time for a request's headers");
-  add("body-timeout", &c::body_timeout_s, 0.1, long_time_s, "time for a request's body");
+  add("body-timeout", &c::body_timeout_s, 0.1, long_time_s,
+      "time for a request's body, and for a WebSocket message from its first bytes on");
   add("keep-alive-timeout", &c::keep_alive_timeout_s, 0.1, long_time_s, "time an idle connection stays open");
   add("client-send-timeout", &c::client_send_timeout_s, 0.1, long_time_s, "time one write may make no progress");
   add("reader-stall-timeout", &c::reader_stall_timeout_s, 0, long_time_s,

@@ -13,6 +13,7 @@ int main(int argc, char** argv) try {
   config.model = argv[1];
   const auto model = troupe::gpu::load_model(config.model);
   std::shared_ptr<troupe::gpu::backend> device = troupe::gpu::make_backend(model, {.num_blocks = 128});
+  model->file.release_data();  // the device has all of it
   troupe::pool_watch pool;
   troupe::runtime engine(config, model, device, pool,
                          [](const std::string& what) { std::fprintf(stderr, "engine failed: %s\n", what.c_str()); });

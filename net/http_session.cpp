@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "net/aside.hpp"
 #include "net/auth.hpp"
 #include "net/random_id.hpp"
 #include "net/ws_session.hpp"
@@ -133,14 +134,13 @@ void http_session::handle(http_request request) {
 
 void http_session::read_aside(http_request request) {
   reading_aside_ = true;
-  asio::post(state_->readers, [self = shared_from_this(), request = std::move(request)]() mutable {
-    if (self->gone_) return;  // nobody waits any more
-    routed found = route(request, self->state_->routes);
-    asio::post(self->socket_.get_executor(),
-               [self, request = std::move(request), found = std::move(found)]() mutable {
-                 self->reading_aside_ = false;
-                 if (self->phase_ == phase::replying) self->on_routed(std::move(request), std::move(found));
-               });
+  const auto held = std::make_shared<http_request>(std::move(request));
+  const auto work = [this, held] {  // once gone, nobody waits any more
+    return gone_ ? std::nullopt : std::optional{route(*held, state_->routes)};
+  };
+  run_aside(state_->readers, shared_from_this(), work, [this, held](routed found) {
+    reading_aside_ = false;
+    if (phase_ == phase::replying) on_routed(std::move(*held), std::move(found));
   });
 }
 
@@ -157,18 +157,19 @@ void http_session::on_routed(http_request request, routed found) {
   reply_->start(weak_from_this());
 }
 
-void http_session::answer_aside(slow_reply work) {
-  asio::post(state_->aside, [self = shared_from_this(), work = std::move(work)] {
-    if (self->gone_) return;  // nobody waits any more
-    auto& waiting = self->state_->tool_bytes;
-    const bool full = waiting > tool_bytes_max;   // what was made before is not read
-    auto reply = full ? error_reply(overloaded("Too many answers wait to be read.")) : work();
-    auto held = std::make_shared<held_bytes>(waiting, reply.body.size());
-    asio::post(self->socket_.get_executor(), [self, reply = std::move(reply), held = std::move(held)]() mutable {
-      if (self->phase_ != phase::replying) return;
-      self->held_ = std::move(held);
-      self->send_whole(std::move(reply));
-    });
+void http_session::answer_aside(slow_reply make) {
+  using made = std::pair<http_reply, std::shared_ptr<held_bytes>>;
+  auto work = [this, make = std::move(make)]() -> std::optional<made> {
+    if (gone_) return std::nullopt;  // nobody waits any more
+    const bool full = state_->tool_bytes > tool_bytes_max;  // what was made before is not read
+    auto reply = full ? error_reply(overloaded("Too many answers wait to be read.")) : make();
+    auto held = std::make_shared<held_bytes>(state_->tool_bytes, reply.body.size());
+    return made{std::move(reply), std::move(held)};
+  };
+  run_aside(state_->aside, shared_from_this(), std::move(work), [this](made answer) {
+    if (phase_ != phase::replying) return;
+    held_ = std::move(answer.second);
+    send_whole(std::move(answer.first));
   });
 }
 

@@ -1,12 +1,11 @@
 #include "net/ws_messages.hpp"
 
-#include <boost/asio/post.hpp>
-
+#include <optional>
 #include <utility>
 
-namespace troupe::net {
+#include "net/aside.hpp"
 
-namespace asio = boost::asio;
+namespace troupe::net {
 
 ws_messages::ws_messages(server_state& state, std::function<void(ws_message)> take, std::function<void()> resumed)
     : state_{state}, take_{std::move(take)}, resumed_{std::move(resumed)} {}
@@ -26,13 +25,13 @@ void ws_messages::run(const std::shared_ptr<connection>& owner) {
       continue;
     }
     reading_ = true;
-    asio::post(state_.readers, [this, owner, text = std::move(text)] {
-      if (dropped_) return;
-      asio::post(owner->executor(), [this, owner, read = read_ws_message(text, state_.routes.limits)]() mutable {
-        reading_ = false;
-        if (!dropped_) take_(std::move(read));
-        resumed_();
-      });
+    auto work = [this, text = std::move(text)] {
+      return dropped_ ? std::nullopt : std::optional{read_ws_message(text, state_.routes.limits)};
+    };
+    run_aside(state_.readers, owner, std::move(work), [this](ws_message read) {
+      reading_ = false;
+      if (!dropped_) take_(std::move(read));
+      resumed_();
     });
   }
 }

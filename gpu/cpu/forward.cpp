@@ -46,55 +46,20 @@ chunking cut(std::uint32_t units, std::uint32_t unit_blocks, std::uint32_t rows,
   return c;
 }
 
-std::size_t activation_bytes(std::uint32_t rows, std::uint32_t cols) {
-  const std::size_t blocks = round_up(cols, block_cols) / block_cols;
-  const std::size_t tiles = round_up(rows, tile_rows) / tile_rows;
-  return tiles * blocks * (tile_rows * block_cols * (1 + sizeof(float)) + sizeof(tile_scales)) +
-         256;
-}
-
 }  // namespace
 
 forward_pass::forward_pass(const model_config& config, const model_weights& weights,
                            const kv_pool& kv, const kernel_table& kernels, worker_pool& workers)
     : config_(config), weights_(weights), kv_(kv), kernels_(kernels), workers_(workers) {
-  const std::uint32_t attention_width = config.heads * config.head_dim;
   hidden_stride_ = round_up(config.width, block_cols);
-  q_stride_ = round_up(attention_width, block_cols);
+  q_stride_ = round_up(config.heads * config.head_dim, block_cols);
   kv_stride_ = round_up(config.kv_heads * config.head_dim, block_cols);
   logit_stride_ = round_up(config.vocab, block_cols);
-  const std::size_t table = std::size_t{config.context} * config.head_dim;
-  const std::size_t floats = segment_rows * (hidden_stride_ + q_stride_ + 2 * kv_stride_) +
-                             logit_rows * logit_stride_ + 2 * table + 16 * 16;
-  region_ = memory_region(floats * 4 + activation_bytes(segment_rows, config.width) +
-                          activation_bytes(segment_rows, config.width) +  // the rest of its codes
-                          activation_bytes(segment_rows, attention_width) +
-                          activation_bytes(segment_rows, config.ffn_width));
-  std::memset(region_.data(), 0, region_.size());  // all of it now: a server's memory is what it is from the start
-  hidden_ = take_floats(segment_rows * hidden_stride_);
-  q_ = take_floats(segment_rows * q_stride_);
-  k_ = take_floats(segment_rows * kv_stride_);
-  v_ = take_floats(segment_rows * kv_stride_);
-  logits_ = take_floats(logit_rows * logit_stride_);
-  cosines_ = take_floats(table);
-  sines_ = take_floats(table);
-
-  bool codes = is_quantized(weights.head().kind), values = !codes;
-  bool o_codes = false, o_values = true, down_codes = false, down_values = false;
-  for (const layer_weights& layer : weights.layers()) {
-    for (const packed_matrix* m : {&layer.q, &layer.k, &layer.v, &layer.gate, &layer.up}) {
-      (is_quantized(m->kind) ? codes : values) = true;
-    }
-    (is_quantized(layer.o.kind) ? o_codes : o_values) = true;
-    (is_quantized(layer.down.kind) ? down_codes : down_values) = true;
-  }
-  normed_ = take_activation(segment_rows, config.width, codes, values);
-  const activation rest = take_activation(segment_rows, config.width, codes, false);
-  fine_normed_ = normed_;
-  fine_normed_.rest_codes = rest.codes;
-  fine_normed_.rest_scales = rest.scales;
-  attended_ = take_activation(segment_rows, attention_width, o_codes, o_values);
-  gated_ = take_activation(segment_rows, config.ffn_width, down_codes, down_values);
+  take_all();
+  region_ = memory_region(counted_bytes_);
+  // All of it now: a server's memory is what it is from the start.
+  std::memset(region_.data(), 0, region_.size());
+  take_all();
 
   for (std::uint32_t position = 0; position < config.context; ++position) {
     for (std::uint32_t d = 0; d < config.head_dim; d += 2) {
@@ -110,8 +75,49 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
   }
 }
 
+/// Everything, as far as some matrix reads it.
+void forward_pass::take_all() {
+  hidden_ = take_floats(segment_rows * hidden_stride_);
+  q_ = take_floats(segment_rows * q_stride_);
+  k_ = take_floats(segment_rows * kv_stride_);
+  v_ = take_floats(segment_rows * kv_stride_);
+  logits_ = take_floats(logit_rows * logit_stride_);
+  const std::size_t table = std::size_t{config_.context} * config_.head_dim;
+  cosines_ = take_floats(table);
+  sines_ = take_floats(table);
+
+  bool codes = is_quantized(weights_.head().kind), values = !codes;
+  bool o_codes = false, o_values = true, down_codes = false, down_values = false;
+  for (const layer_weights& layer : weights_.layers()) {
+    for (const packed_matrix* m : {&layer.q, &layer.k, &layer.v, &layer.gate, &layer.up}) {
+      (is_quantized(m->kind) ? codes : values) = true;
+    }
+    (is_quantized(layer.o.kind) ? o_codes : o_values) = true;
+    (is_quantized(layer.down.kind) ? down_codes : down_values) = true;
+  }
+  normed_ = take_activation(segment_rows, config_.width, codes, values);
+  fine_normed_ = normed_;
+  const auto fine_layers = std::span(weights_.layers()).first(config_.layers / layers_per_fine);
+  if (std::any_of(fine_layers.begin(), fine_layers.end(), [](const layer_weights& layer) {
+        return is_quantized(layer.q.kind) || is_quantized(layer.k.kind) ||
+               is_quantized(layer.v.kind);
+      })) {
+    const activation rest = take_activation(segment_rows, config_.width, true, false);
+    fine_normed_.rest_codes = rest.codes;
+    fine_normed_.rest_scales = rest.scales;
+  }
+  attended_ = take_activation(segment_rows, config_.heads * config_.head_dim, o_codes, o_values);
+  gated_ = take_activation(segment_rows, config_.ffn_width, down_codes, down_values);
+}
+
+std::byte* forward_pass::take(std::size_t bytes) {
+  if (region_.data() != nullptr) return region_.take(bytes);
+  counted_bytes_ += round_up(bytes, 64);  // as the region does
+  return nullptr;
+}
+
 float* forward_pass::take_floats(std::size_t count) {
-  return reinterpret_cast<float*>(region_.take(count * sizeof(float)));
+  return reinterpret_cast<float*>(take(count * sizeof(float)));
 }
 
 activation forward_pass::take_activation(std::uint32_t rows, std::uint32_t cols, bool codes,
@@ -121,8 +127,8 @@ activation forward_pass::take_activation(std::uint32_t rows, std::uint32_t cols,
   a.stride = std::size_t{a.blocks} * block_cols;
   const std::size_t tiles = round_up(rows, tile_rows) / tile_rows;
   if (codes) {
-    a.codes = reinterpret_cast<std::int8_t*>(region_.take(tiles * tile_rows * a.stride));
-    a.scales = reinterpret_cast<tile_scales*>(region_.take(tiles * a.blocks * sizeof(tile_scales)));
+    a.codes = reinterpret_cast<std::int8_t*>(take(tiles * tile_rows * a.stride));
+    a.scales = reinterpret_cast<tile_scales*>(take(tiles * a.blocks * sizeof(tile_scales)));
   }
   if (values) a.values = take_floats(tiles * tile_rows * a.stride);
   return a;

@@ -26,6 +26,8 @@ class forward_pass {
   /// Logits of at most logit_rows rows of the last run: row i at [i * logit_stride()].
   float* logits(std::span<const std::uint32_t> rows);
   std::size_t logit_stride() const { return logit_stride_; }
+  /// Of the working buffers, in whole pages.
+  std::uint64_t bytes() const { return region_.size(); }
   /// Every kernel's time is told to it from now on; null: to nobody. It must outlive the runs.
   void profile_to(step_profile* profile) { profile_ = profile; }
 
@@ -37,6 +39,9 @@ class forward_pass {
     const float* add;
   };
 
+  /// Called twice: without a region the pieces are counted, with it they are taken.
+  void take_all();
+  std::byte* take(std::size_t bytes);
   activation take_activation(std::uint32_t rows, std::uint32_t cols, bool codes, bool values);
   float* take_floats(std::size_t count);
   void embed(const step_segment& segment);
@@ -60,11 +65,12 @@ class forward_pass {
   const kernel_table& kernels_;
   worker_pool& workers_;
   memory_region region_;
+  std::size_t counted_bytes_ = 0;
   std::size_t hidden_stride_, q_stride_, kv_stride_, logit_stride_;
   float *hidden_, *q_, *k_, *v_, *logits_;
   float *cosines_, *sines_;
   activation normed_, attended_, gated_;
-  activation fine_normed_;  ///< normed_ and the rest of its codes
+  activation fine_normed_;  ///< normed_, and the rest of its codes where a layer takes it
   std::vector<attention_params> tiles_;
   step_profile* profile_ = nullptr;
 };

@@ -16,6 +16,7 @@
 #include "gpu/cpu/content_sum.hpp"
 #include "gpu/cpu/pack_weights.hpp"
 #include "gpu/kernels/embedding.hpp"
+#include "gpu/model/file_descriptor.hpp"
 
 namespace troupe::gpu {
 
@@ -27,21 +28,6 @@ constexpr std::uint32_t format = 1;  ///< of the header; what the panels look li
 std::string because(const char* what, int error) {
   return std::string(what) + ": " + std::generic_category().message(error);
 }
-
-class descriptor {
- public:
-  descriptor(const std::string& path, int flags)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
-  ~descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// All of `to` from `offset`; an errno, or -1 where the file ends before.
 int read_all(int fd, std::span<std::byte> to, std::uint64_t offset) {
@@ -159,7 +145,7 @@ bool panel_cache::exists() const {
 std::string panel_cache::load(std::span<std::byte> to) {
   static_assert(sizeof(header) == 64 && std::is_trivially_copyable_v<header>,
                 "no gaps in the file");
-  const descriptor file(path_, O_RDONLY | O_NONBLOCK);
+  const file_descriptor file(path_, O_RDONLY | O_NONBLOCK);
   if (file.get() < 0) return because("cannot open it", errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return because("cannot stat it", errno);
@@ -206,7 +192,7 @@ std::string panel_cache::load(std::span<std::byte> to) {
 std::string panel_cache::store(std::span<const std::byte> panels) {
   if (model_sum() != model_sum_) return "the model file changed while it was read";
   const std::string fresh = path_ + ".new";
-  const descriptor file(fresh, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+  const file_descriptor file(fresh, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
   if (file.get() < 0) return because(("cannot write " + fresh).c_str(), errno);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? "another process is writing it"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "gpu/model/file_descriptor.hpp"
 #include "gpu/model/gguf_reader.hpp"
 
 namespace troupe::gpu {
@@ -30,22 +30,6 @@ std::string type_text(tensor_type type) {
   return std::string(name_of(type)) + " (type " + std::to_string(static_cast<std::uint32_t>(type)) +
          ")";
 }
-
-/// Closes the descriptor; the mapping outlives it.
-class descriptor {
- public:
-  explicit descriptor(const std::string& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::string system_text(int error) {
   return std::generic_category().message(error);
@@ -213,7 +197,7 @@ gguf_file gguf_file::open_any(const std::string& path) {
 }
 
 void gguf_file::map_file() {
-  const descriptor opened(path_);
+  const file_descriptor opened(path_, O_RDONLY | O_NONBLOCK);
   if (opened.get() < 0) fail("cannot open: " + system_text(errno));
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) fail("cannot stat: " + system_text(errno));

@@ -209,6 +209,7 @@ void bench_cache(const std::string& path, gpu::backend_options options, bool jso
   config.kv_offloading_bytes = 256ull << 20;
   bench.reset();
   bench.emplace(model, options, config);
+  model->file.release_data();
   const auto park = bench_park(*bench);
 
   if (json) {

@@ -88,6 +88,7 @@ engine_figures measure(const std::string& path, gpu::backend_options options,
   refuse_too_long(wanted, model->config.context);
   options.num_blocks = blocks_needed(wanted, options.block_size);
   const std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
+  model->file.release_data();
   engine_figures out;
   out.info = device->info();
   out.load_s = std::chrono::duration<double>(steady::now() - begin).count();

@@ -126,7 +126,7 @@ class pass_meter {
 
 class kernels_bench {
  public:
-  kernels_bench(std::shared_ptr<const loaded_model> model, const backend_options& options)
+  kernels_bench(std::shared_ptr<loaded_model> model, const backend_options& options)
       : model_(std::move(model)),
         config_(model_->config),
         options_(options),
@@ -144,6 +144,7 @@ class kernels_bench {
 
   kernels_report run() {
     measure_peaks();
+    model_->file.release_data();  // the last device of its own is made
     for (const std::uint32_t threads : thread_counts_) {
       worker_pool workers(threads);
       pass_meter meter(config_, weights_, kv_, kernels_, workers);
@@ -248,7 +249,7 @@ class kernels_bench {
     }
   }
 
-  std::shared_ptr<const loaded_model> model_;
+  std::shared_ptr<loaded_model> model_;
   const model_config& config_;
   backend_options options_;
   const kernel_table& kernels_;

@@ -91,6 +91,7 @@ class policy_bench {
     config_.num_kv_blocks = options.num_blocks = 9 * (longest / config_.block_size + 3);
     options.block_size = config_.block_size;
     device_ = gpu::make_backend(model_, options);
+    model_->file.release_data();
   }
 
   policy_table table(const std::string& name) {
@@ -276,7 +277,7 @@ class policy_bench {
 
   policy_options wanted_;
   sizes size_;
-  std::shared_ptr<const gpu::loaded_model> model_;
+  std::shared_ptr<gpu::loaded_model> model_;
   std::mt19937_64 random_;
   runtime_config config_;
   std::shared_ptr<gpu::backend> device_;

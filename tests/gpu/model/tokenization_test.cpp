@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/support/smollm2.hpp"
 #include "tests/support/temporary_file.hpp"
 #include "tests/support/tiny_llama.hpp"
 
@@ -15,11 +16,6 @@ using namespace troupe::test;
 using troupe::token_id;
 
 namespace {
-
-const tokenizer& smollm2() {
-  static const auto out = tokenizer::from_gguf(gguf_file::open(default_model_path()));
-  return out;
-}
 
 /// The vocabulary of all bytes and a few merges, under one rule.
 tokenizer small(const std::string& rule) {
