@@ -28,7 +28,8 @@ void scheduler_machine::plan(time_us now, effects& out) {
     const auto& r = requests_.at(id);
     if (r.stalled()) continue;
     if (const auto tokens = computable(r); tokens > 0)
-      candidates.push_back({id, std::holds_alternative<life::decoding>(r.state), tokens});
+      candidates.push_back(
+          {id, std::holds_alternative<life::decoding>(r.state), tokens, order.priority});
   }
   if (candidates.empty()) return;
   const step_budget budget{limits_.max_num_batched_tokens, limits_.max_step_us * aim_percent / 100,

@@ -1,6 +1,8 @@
 #include "actors/core/step_plan.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 
 namespace troupe::core {
 
@@ -33,25 +35,33 @@ std::vector<step_share> choose_step(const std::vector<step_candidate>& candidate
     if (c.decoding && chosen.size() < budget.tokens) chosen.push_back({c.request, 1});
 
   const auto rows = chosen.size();
-  auto tokens_left = budget.tokens - static_cast<std::uint32_t>(rows);
   const auto rows_ns = rows * cost.decode_row_ns();
   const auto budget_ns = budget.time_us * 1000;
-  auto affordable = budget_ns > rows_ns ? (budget_ns - rows_ns) / cost.prefill_token_ns() : 0;
-  for (const auto& c : candidates) {
-    if (c.decoding) continue;
-    if (tokens_left == 0) break;
-    const auto chunk_min = std::min({c.tokens, std::max(budget.chunk_min, 1u), tokens_left});
-    const auto wanted = std::min(c.tokens, tokens_left);
-    const bool time_is_up = affordable < chunk_min;
-    if (time_is_up && chosen.size() > rows)
-      break;  // one sequence may exceed the time, and only so that one advances
-    const auto chunk =
-        time_is_up ? chunk_min
-                   : static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, affordable));
+  const auto affordable = budget_ns > rows_ns ? (budget_ns - rows_ns) / cost.prefill_token_ns() : 0;
+  // When the time is up, as much as keeps the prompts going.
+  auto room = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(std::max<std::uint64_t>({affordable, budget.chunk_min, 1}),
+                              budget.tokens - static_cast<std::uint32_t>(rows)));
+
+  std::vector<step_candidate> prefills;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(prefills),
+               [](const auto& c) { return !c.decoding; });
+  if (prefills.empty()) return chosen;
+  const auto first = prefills.front();
+  std::stable_sort(prefills.begin() + 1, prefills.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.priority, a.tokens) < std::tie(b.priority, b.tokens);
+  });
+  // The shorter ones pass a prompt that this step does not finish, in half of the room.
+  std::uint64_t passing = 0;
+  if (first.tokens > room)
+    for (const auto& c : prefills)
+      passing += c.priority == first.priority && c.tokens < first.tokens ? c.tokens : 0;
+  auto most = room - static_cast<std::uint32_t>(std::min<std::uint64_t>(passing, room / 2));
+  for (const auto& c : prefills) {
+    if (room == 0) break;
+    const auto chunk = std::min(c.tokens, most);
     chosen.push_back({c.request, chunk});
-    if (time_is_up) break;
-    tokens_left -= chunk;
-    affordable -= chunk;
+    most = room -= chunk;
   }
   return chosen;
 }

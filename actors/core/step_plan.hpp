@@ -22,7 +22,8 @@ class step_cost {
   void add_to(state_hash& h) const { h.add(decode_row_ns_).add(prefill_token_ns_); }
 
  private:
-  // Before anything is known: slower than most machines, so that the first steps stay within the time.
+  // Before anything is known: slower than most machines, so that the first steps stay within the
+  // time.
   std::uint64_t decode_row_ns_ = 2'000'000;
   std::uint64_t prefill_token_ns_ = 1'000'000;
 };
@@ -30,14 +31,15 @@ class step_cost {
 /// A resident request with at least one token to compute and a place for it.
 struct step_candidate {
   request_id request;
-  bool decoding = false;     ///< one row, sampled
-  std::uint32_t tokens = 0;  ///< not yet computed and with a place
+  bool decoding = false;      ///< one row, sampled
+  std::uint32_t tokens = 0;   ///< not yet computed and with a place
+  std::int32_t priority = 0;  ///< lower goes first
 };
 
 struct step_budget {
-  std::uint32_t tokens = 0;     ///< at least as many as there are candidates
+  std::uint32_t tokens = 0;  ///< at least as many as there are candidates
   std::uint64_t time_us = 0;
-  std::uint32_t chunk_min = 0;  ///< prefill tokens granted to one sequence even when the time is up
+  std::uint32_t chunk_min = 0;  ///< prefill tokens granted even when the time is up
 };
 
 struct step_share {
@@ -45,8 +47,11 @@ struct step_share {
   std::uint32_t tokens = 0;
 };
 
-/// Candidates come in rank order. Every decode row first, then prefill chunks within tokens and time:
-/// the first of them always gets some, so neither kind starves. Empty only without candidates.
+/// Candidates come in rank order. Every decode row first, then prefill chunks within tokens and
+/// time. The first in rank gets all the room it can use, but for at most half of it where this does
+/// not finish its prompt and others of its priority have less left to compute. Those and what it
+/// leaves go to the shortest of a priority first. So one long prompt holds up nobody, and nobody
+/// can hold up the first. Empty only without candidates.
 std::vector<step_share> choose_step(const std::vector<step_candidate>&, const step_budget&,
                                     const step_cost&);
 

@@ -9,10 +9,10 @@ using namespace troupe::core;
 namespace {
 
 step_candidate decode(std::uint64_t id) {
-  return {request_id{id}, true, 1};
+  return {request_id{id}, true, 1, 0};
 }
-step_candidate prefill(std::uint64_t id, std::uint32_t tokens) {
-  return {request_id{id}, false, tokens};
+step_candidate prefill(std::uint64_t id, std::uint32_t tokens, std::int32_t priority = 0) {
+  return {request_id{id}, false, tokens, priority};
 }
 std::vector<std::pair<std::uint64_t, std::uint32_t>> plain(const std::vector<step_share>& shares) {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> out;
@@ -23,26 +23,43 @@ using shares = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
 
 }  // namespace
 
-TEST_CASE("step_plan: decode rows come first, then prefill in rank order within the token budget",
-          "[core]") {
+TEST_CASE("step_plan: decode rows come first, then prefill within the token budget", "[core]") {
   const step_budget budget{100, 1'000'000, 16};
   const auto s = choose_step({prefill(1, 60), decode(2), prefill(3, 60), decode(4), prefill(5, 10)},
                              budget, {});
-  CHECK(plain(s) == shares{{2, 1}, {4, 1}, {1, 60}, {3, 38}});
+  CHECK(plain(s) == shares{{2, 1}, {4, 1}, {1, 60}, {5, 10}, {3, 28}});
 }
 
-TEST_CASE("step_plan: time shrinks the chunk, and its end leaves one sequence one smallest chunk",
-          "[core]") {
+TEST_CASE("step_plan: time shrinks the chunk, and its end leaves one smallest chunk", "[core]") {
   step_cost cost;  // 1 ms a token
   CHECK(plain(choose_step({prefill(1, 600)}, {512, 100'000, 16}, cost)) == shares{{1, 100}});
   CHECK(plain(choose_step({prefill(1, 600), prefill(2, 600)}, {512, 100, 16}, cost)) ==
         shares{{1, 16}});
   CHECK(plain(choose_step({prefill(1, 5), prefill(2, 600)}, {512, 100, 16}, cost)) ==
-        shares{{1, 5}});
+        shares{{1, 5}, {2, 11}});
   CHECK(plain(choose_step({prefill(1, 90), prefill(2, 600)}, {512, 100'000, 16}, cost)) ==
-        shares{{1, 90}});
-  CHECK(plain(choose_step({prefill(1, 70), prefill(2, 600)}, {512, 100'000, 16}, cost)) ==
-        shares{{1, 70}, {2, 30}});
+        shares{{1, 90}, {2, 10}});
+}
+
+TEST_CASE("step_plan: short prompts pass a long one in half of the room, the shortest first",
+          "[core]") {
+  step_cost cost;
+  const step_budget budget{512, 100'000, 16};  // room for 100 tokens
+  const auto plan = [&](const std::vector<step_candidate>& c) {
+    return plain(choose_step(c, budget, cost));
+  };
+  CHECK(plan({prefill(1, 8000), prefill(2, 3)}) == shares{{1, 97}, {2, 3}});
+  CHECK(plan({prefill(1, 8000), prefill(2, 400), prefill(3, 20), prefill(4, 20)}) ==
+        shares{{1, 50}, {3, 20}, {4, 20}, {2, 10}});
+  CHECK(plan({prefill(1, 8000), prefill(2, 8000), prefill(3, 9000)}) == shares{{1, 100}});
+  CHECK(plan({prefill(1, 8000), prefill(2, 9000), prefill(3, 30)}) == shares{{1, 70}, {3, 30}});
+  CHECK(plan({prefill(1, 8000, -1), prefill(2, 3)}) == shares{{1, 100}});  // it ranks first
+  CHECK(plan({prefill(1, 90, -1), prefill(2, 40), prefill(3, 5, 1)}) == shares{{1, 90}, {2, 10}});
+  CHECK(plan({prefill(1, 100), prefill(2, 3)}) == shares{{1, 100}});  // finished by this step
+  CHECK(plain(choose_step({prefill(1, 600), prefill(2, 6)}, {512, 100, 16}, cost)) ==
+        shares{{1, 10}, {2, 6}});  // no time, one smallest chunk for both
+  CHECK(plain(choose_step({prefill(1, 600), prefill(2, 6)}, {1, 100'000, 16}, cost)) ==
+        shares{{1, 1}});
 }
 
 TEST_CASE("step_plan: every decode row goes, and a waiting prefill gets what they leave",
@@ -58,8 +75,10 @@ TEST_CASE("step_plan: every decode row goes, and a waiting prefill gets what the
   CHECK(choose_step(c, {40, 1000, 16}, {}).back().tokens == 9);
 }
 
-TEST_CASE("step_plan: random candidates never break the budget, all decode rows and the first prefill run",
-          "[core]") {
+TEST_CASE(
+    "step_plan: random candidates never break the budget, all decode rows and the first prefill "
+    "run",
+    "[core]") {
   std::mt19937_64 random(5);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   for (int i = 0; i < 20'000; ++i) {
@@ -85,6 +104,12 @@ TEST_CASE("step_plan: random candidates never break the budget, all decode rows 
       tokens += x.tokens;
     }
     REQUIRE(tokens <= budget.tokens);
+    if (first != c.end() &&
+        s[must.size() - 1].tokens < first->tokens) {  // the first in rank is not done
+      std::uint64_t others = 0;
+      for (auto k = must.size(); k < s.size(); ++k) others += s[k].tokens;
+      REQUIRE(others <= s[must.size() - 1].tokens);
+    }
   }
 }
 
