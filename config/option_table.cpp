@@ -79,7 +79,7 @@ void add_net_limits(std::vector<option_spec>& t) {
   t.push_back({.name = "threads-http", .group = g, .field = &c::threads_http, .low = 1, .high = 64,
                .meaning = "I/O threads"});
   t.push_back({.name = "max-connections", .group = g, .field = &c::max_connections, .low = 1, .high = 1 << 20,
-               .meaning = "open connections; when all are taken, the one idle longest makes room for a new one"});
+               .meaning = "open connections; when all are taken, the one that has waited for its client longest, with no whole request, makes room"});
   t.push_back({.name = "max-websocket-connections", .group = g, .field = &c::max_websocket_connections, .low = 1,
                .high = 1 << 20, .meaning = "open WebSockets"});
   t.push_back({.name = "max-body-bytes", .group = g, .field = &c::max_body_bytes, .low = KiB, .high = 4 * GiB,

@@ -32,7 +32,7 @@ void http_session::start() {
   state_->add(shared_from_this());
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     self->read_deadline_ = clock::now() + seconds(self->config_.keep_alive_timeout_s);
-    self->idle_since_ = clock::now().time_since_epoch().count();
+    self->idle_from_now();
     self->arm_timer();
     self->read();
   });
@@ -89,7 +89,7 @@ void http_session::parse() {
   if (!parser_) {
     in_.erase(0, empty_lines(in_));
     if (in_.empty() || in_ == "\r") return;
-    idle_since_ = never;
+    idle_from_now();
     parser_.emplace(header_bytes_max, config_.max_body_bytes);
     phase_ = phase::reading;
     parsed_ = parse_state::head;
@@ -108,6 +108,7 @@ void http_session::parse() {
   }
   if (now != parse_state::done && now != parse_state::failed) return;
   read_deadline_ = time_point::max();
+  idle_since_ = never;
   phase_ = phase::replying;
   ++state_->busy;
   message_ended_ = false;
@@ -146,18 +147,19 @@ void http_session::read_aside(http_request request) {
 
 void http_session::on_routed(http_request request, routed found) {
   route_ = found.route;
+  auto& tools = request.body.size() > long_json ? state_->aside_long : state_->aside;
   request.body = {};
   request_ = std::move(request);
   if (auto* reply = std::get_if<http_reply>(&found.what)) return send_whole(std::move(*reply));
   if (std::holds_alternative<upgrade>(found.what)) return hand_over();
-  if (auto* slow = std::get_if<slow_reply>(&found.what)) return answer_aside(std::move(*slow));
+  if (auto* slow = std::get_if<slow_reply>(&found.what)) return answer_aside(std::move(*slow), tools);
   auto& api = std::get<api_request>(found.what);
   out_.limit(config_.max_outbound_bytes * frames_factor * api.choices.size());  // each has a delta under way
   reply_ = std::make_unique<generation_reply>(state_->routes, std::move(api), next_exchange_++, *this);
   reply_->start(weak_from_this());
 }
 
-void http_session::answer_aside(slow_reply make) {
+void http_session::answer_aside(slow_reply make, asio::thread_pool& pool) {
   using made = std::pair<http_reply, std::shared_ptr<held_bytes>>;
   auto work = [this, make = std::move(make)]() -> std::optional<made> {
     if (gone_) return std::nullopt;  // nobody waits any more
@@ -166,9 +168,10 @@ void http_session::answer_aside(slow_reply make) {
     auto held = std::make_shared<held_bytes>(state_->tool_bytes, reply.body.size());
     return made{std::move(reply), std::move(held)};
   };
-  run_aside(state_->aside, shared_from_this(), std::move(work), [this](made answer) {
+  run_aside(pool, shared_from_this(), std::move(work), [this](made answer) {
     if (phase_ != phase::replying) return;
     held_ = std::move(answer.second);
+    idle_from_now();   // only its reader has something left to do
     send_whole(std::move(answer.first));
   });
 }
@@ -205,7 +208,7 @@ void http_session::abort() {
 void http_session::give_way() {
   idle_since_ = never;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->phase_ == phase::idle) self->finish(core::end_reason::client_gone);
+    if (self->phase_ != phase::replying || self->held_) self->finish(core::end_reason::client_gone);
   });
 }
 
@@ -313,7 +316,7 @@ void http_session::reply_complete() {
   message_ended_ = false;
   if (close_after_ || state_->routes.draining) return linger();
   if (eof_ && in_.empty()) return finish(core::end_reason::client_gone);
-  idle_since_ = clock::now().time_since_epoch().count();
+  idle_from_now();
   read_deadline_ = clock::now() + seconds(config_.keep_alive_timeout_s);
   arm_timer();
   parse();
@@ -327,6 +330,7 @@ void http_session::linger() {
   // Closing with unread bytes would reset the connection and may take the reply with it.
   if (eof_) return finish(core::end_reason::client_gone);
   phase_ = phase::lingering;
+  idle_from_now();
   in_.clear();
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -364,14 +368,7 @@ void http_session::close_socket() {
 
 void http_session::arm_timer() {
   const time_point next = std::min({read_deadline_, write_deadline_, drain_deadline_, comment_at_});
-  if (phase_ == phase::closed || next >= armed_for_) return;
-  armed_for_ = next;
-  timer_.expires_at(next);
-  timer_.async_wait([self = shared_from_this()](const error_code& ec) {
-    if (ec) return;
-    self->armed_for_ = time_point::max();
-    self->on_timer();
-  });
+  if (phase_ != phase::closed) timer_.arm(next, [self = shared_from_this()] { self->on_timer(); });
 }
 
 void http_session::on_timer() {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "net/generation_reply.hpp"
 #include "net/http_parser.hpp"
+#include "net/next_timer.hpp"
 #include "net/outbound.hpp"
 #include "net/server_state.hpp"
 
@@ -58,7 +58,7 @@ class http_session final : public connection, public reply_port, public std::ena
   void handle(http_request);
   void read_aside(http_request);
   void on_routed(http_request, routed);
-  void answer_aside(slow_reply);
+  void answer_aside(slow_reply, boost::asio::thread_pool&);
   void hand_over();
   void write();
   void write_rest();
@@ -70,18 +70,18 @@ class http_session final : public connection, public reply_port, public std::ena
   void arm_timer();
   void on_timer();
   header_list common_headers(const std::string& content_type);
+  void idle_from_now() { idle_since_ = std::chrono::steady_clock::now().time_since_epoch().count(); }
 
   std::shared_ptr<server_state> state_;
   const runtime_config& config_;
   boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer timer_;
-  time_point armed_for_ = time_point::max();
+  next_timer timer_;
   time_point read_deadline_ = time_point::max(), comment_at_ = time_point::max();
   time_point write_deadline_ = time_point::max(), drain_deadline_ = time_point::max();   // no progress; in all
 
   phase phase_ = phase::idle;
   std::atomic<bool> gone_ = false;   // closed, as the threads aside may see it
-  std::atomic<std::int64_t> idle_since_{never};   // steady clock; never: at work
+  std::atomic<std::int64_t> idle_since_{never};   // steady clock; never: at work, for a request that is whole
   std::array<char, 16 * 1024> chunk_{};
   std::string in_;                         ///< received, not yet parsed
   std::optional<http_parser> parser_;

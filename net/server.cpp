@@ -128,6 +128,7 @@ void server::stop() {
   }
   impl_->state->readers.join();  // they post to the others, so they end first
   impl_->state->aside.join();
+  impl_->state->aside_long.join();
   // Every socket, timer and the acceptor are closed: the threads run out of work.
   impl_->work.reset();
   for (auto& t : impl_->threads) t.join();

@@ -34,9 +34,9 @@ class connection : public event_receiver {
  public:
   virtual void drain() = 0;   ///< close when nothing is in progress
   virtual void abort() = 0;   ///< close now; generations end as shutdown
-  /// Since when nothing of a request has been here, on the steady clock; nothing: it is at work.
+  /// Since when it has waited for its peer with no whole request at work, on the steady clock; nothing: one is.
   virtual std::optional<std::int64_t> idle_since() const { return std::nullopt; }
-  virtual void give_way() {}  ///< close if still idle: another one wants the place
+  virtual void give_way() {}  ///< close if still so: another one wants the place
 };
 
 /// What answers of the text tools weigh from when they are made until they have left.
@@ -56,7 +56,8 @@ struct server_state {
   server_state(const runtime_config& c, core::generation_engine& e, metrics& m) : routes{c, e, m} {}
 
   boost::asio::io_context io;
-  boost::asio::thread_pool aside{1};       ///< for slow_reply: a long text holds up nobody's frames
+  boost::asio::thread_pool aside{1};       ///< for slow_reply: it holds up nobody's frames
+  boost::asio::thread_pool aside_long{1};  ///< for those of a long text: they hold up no short one
   boost::asio::thread_pool readers{1};     ///< for long JSON: likewise, and no text tool waits for it or it for them
   route_context routes;
   std::atomic<std::uint32_t> websockets = 0;
@@ -67,7 +68,7 @@ struct server_state {
   void remove(const connection*);
   std::size_t connections() const;
   std::vector<std::shared_ptr<connection>> all() const;
-  /// Closes the connection that has been idle longest; false when all are at work.
+  /// Closes the connection that has been idle_since() longest; false when all are at work.
   bool make_room();
 
  private:

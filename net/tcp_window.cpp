@@ -1,17 +1,27 @@
 #include "net/tcp_window.hpp"
 
 #include <linux/tcp.h>
+#include <linux/sock_diag.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace troupe::net {
 namespace {
 
-constexpr int unread_max = 16 * 1024;
+constexpr unsigned unread_max = 16 * 1024;
+
+/// The receive buffer takes no more: a big packet that is read in part counts whole, so little may be left to read.
+bool is_full(int socket) {
+  std::uint32_t used[SK_MEMINFO_VARS] = {};
+  socklen_t size = sizeof used;
+  if (::getsockopt(socket, SOL_SOCKET, SO_MEMINFO, used, &size) != 0) return false;
+  return std::uint64_t{used[SK_MEMINFO_RMEM_ALLOC]} * 4 > std::uint64_t{used[SK_MEMINFO_RCVBUF]} * 3;
+}
 
 }  // namespace
 
@@ -39,8 +49,13 @@ peer_watch::sight peer_watch::look(int socket, bool reading, int patience) {
   if (has_left && closed_) return sight::gone;
   closed_ = has_left;
   const unsigned long long taken = info.tcpi_bytes_received - static_cast<unsigned>(unread);
-  stuck_looks_ = reading && unread > unread_max && taken == taken_ ? stuck_looks_ + 1 : 0;
-  taken_ = taken;
+  const bool waits = static_cast<unsigned>(unread) > unread_max || (unread > 0 && is_full(socket));
+  if (!reading || !waits || taken - taken_ >= unread_max) {
+    stuck_looks_ = 0;
+    taken_ = taken;
+  } else {
+    ++stuck_looks_;
+  }
   if (stuck_looks_ >= patience) return sight::deaf;
   return has_left || unread > 0 || unsent > 0 ? sight::busy : sight::quiet;
 }

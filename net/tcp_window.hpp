@@ -12,14 +12,15 @@ bool window_is_shut(int socket);
 class peer_watch {
  public:
   enum class sight { quiet, busy, gone, deaf };
-  /// quiet: nothing waits in either direction; busy: something does; gone: the peer has closed, at two looks; deaf: it
-  /// has sent more than 16 KiB, of which nothing was taken for `patience` looks while we were `reading`.
+  /// quiet: nothing waits in either direction; busy: something does; gone: the peer has closed, at two looks; deaf: what it
+  /// sent was more than 16 KiB or more than the kernel takes, and less than that was read, for `patience` looks while we
+  /// were `reading`. Some is: a shut window opens a crack now and then.
   sight look(int socket, bool reading, int patience);
 
  private:
   bool closed_ = false;
-  unsigned long long taken_ = 0;   ///< bytes the program has read
   int stuck_looks_ = 0;
+  unsigned long long taken_ = 0;   ///< bytes the program had read at the first of them
 };
 
 }  // namespace troupe::net

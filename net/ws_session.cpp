@@ -1,7 +1,6 @@
 #include "net/ws_session.hpp"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -15,6 +14,8 @@
 
 #include "net/auth.hpp"
 #include "net/exchange.hpp"
+#include "net/frame_flood.hpp"
+#include "net/next_timer.hpp"
 #include "net/random_id.hpp"
 #include "net/responses_events.hpp"
 #include "net/tcp_window.hpp"
@@ -55,6 +56,7 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   };
 
   void on_accept(const error_code&);
+  void on_control();
   void read();
   void on_read(const error_code&);
   void next_message();
@@ -82,14 +84,14 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   std::shared_ptr<server_state> state_;
   const runtime_config& config_;
   websocket::stream<asio::ip::tcp::socket> ws_;
-  asio::steady_timer timer_;
-  time_point armed_for_ = time_point::max();
+  next_timer timer_;
   time_point age_deadline_ = time_point::max(), write_deadline_ = time_point::max();
   time_point message_deadline_ = time_point::max(), close_deadline_ = time_point::max();
   time_point look_at_ = time_point::max();   ///< while something is under way: has the peer left meanwhile?
   peer_watch watch_;
   beast::flat_buffer in_;
   ws_messages messages_;
+  frame_flood flood_;
   std::deque<frame> out_;                  ///< the front is the write in flight
   std::size_t out_bytes_ = 0;
   bool reading_ = false, writing_ = false, closing_ = false, leaving_ = false, finished_ = false;
@@ -129,11 +131,20 @@ void ws_session::on_accept(const error_code& ec) {
   // The read that sees a close ends only when the peer has closed its side of TCP, too.
   ws_.control_callback([this](websocket::frame_type kind, beast::string_view) {
     if (kind == websocket::frame_type::close) leave(core::end_reason::client_gone, state_->routes.engine.now());
+    if (kind != websocket::frame_type::close) on_control();
     watch();   // what we answer may not leave, and then nothing is read
   });
   age_deadline_ = clock::now() + seconds(config_.ws_max_age_s);
   arm_timer();
   read();
+}
+
+/// Within a read, which goes on to the next one without end: what closes has its own turn.
+void ws_session::on_control() {
+  if (!flood_.on_control(clock::now())) return;
+  asio::post(ws_.get_executor(), [self = shared_from_this()] {
+    self->close(websocket::close_code::policy_error, "more than 1,000 pings and pongs in a second");
+  });
 }
 
 void ws_session::read() {
@@ -147,10 +158,13 @@ void ws_session::on_read(const error_code& ec) {
   if (ec) return finish(why_failed(ws_.next_layer(), ec));
   if (!ws_.is_message_done()) {
     if (!closing_) message_deadline_ = std::min(message_deadline_, clock::now() + seconds(config_.body_timeout_s));
+    if (flood_.on_piece(in_.size()))
+      close(websocket::close_code::too_big, "a message of more than 4,096 pieces below 512 bytes");
     arm_timer();
     return read();
   }
   message_deadline_ = time_point::max();
+  flood_.on_message();
   if (ws_.got_binary()) {
     close(websocket::close_code::unknown_data, "text frames only");
   } else if (!closing_) {
@@ -229,10 +243,8 @@ void ws_session::on_event(std::uint64_t serial, std::size_t choice, generation_e
 
 void ws_session::on_end(core::generation_end end) {
   const auto error = error_of(end, prompt_field(api_kind::responses));
-  if (error && !begun_) {
-    send(error_envelope(*error));
-  } else if (error) {
-    send(events_->fail(*error));
+  if (error) {
+    begun_ ? send(events_->fail(*error)) : send(error_envelope(*error));
   } else {
     if (!begun_) send(events_->begin());
     send(events_->finish(end));
@@ -247,8 +259,7 @@ void ws_session::send(std::vector<wire_event> events, std::uint64_t credit) {
 void ws_session::send(std::string text, std::uint64_t credit) {
   if (finished_ || closing_) return;
   if (!out_.empty() && out_bytes_ + text.size() > config_.max_outbound_bytes * frames_factor)
-    return close(websocket::close_code::policy_error, "the answers are not read",
-                 core::end_reason::slow_reader);
+    return close(websocket::close_code::policy_error, "the answers are not read", core::end_reason::slow_reader);
   out_bytes_ += text.size();
   out_.push_back({std::move(text), credit, clock::now()});
   count_busy();
@@ -317,8 +328,7 @@ void ws_session::leave(core::end_reason why, core::time_us seen_at) {
   close_soon();
   while (out_.size() > (writing_ ? 1u : 0u)) out_.pop_back();
   if (exchange_) {
-    if (why != core::end_reason::shutdown)
-      state_->routes.counters.on_disconnect(transport::ws, exchange_->phase());
+    if (why != core::end_reason::shutdown) state_->routes.counters.on_disconnect(transport::ws, exchange_->phase());
     exchange_->cancel_rest(why, seen_at);
     exchange_.reset();
   }
@@ -349,14 +359,7 @@ void ws_session::count_busy() {
 
 void ws_session::arm_timer() {
   const time_point next = std::min({age_deadline_, write_deadline_, message_deadline_, close_deadline_, look_at_});
-  if (finished_ || next >= armed_for_) return;
-  armed_for_ = next;
-  timer_.expires_at(next);
-  timer_.async_wait([self = shared_from_this()](const error_code& ec) {
-    if (ec) return;
-    self->armed_for_ = time_point::max();
-    self->on_timer();
-  });
+  if (!finished_) timer_.arm(next, [self = shared_from_this()] { self->on_timer(); });
 }
 
 void ws_session::on_timer() {
@@ -368,8 +371,7 @@ void ws_session::on_timer() {
   if (now >= look_at_) look();
   if (finished_) return;
   if (now >= age_deadline_) {
-    age_deadline_ = time_point::max();
-    leaving_ = true;
+    age_deadline_ = time_point::max(), leaving_ = true;
     send(error_envelope({.message = "This connection has reached its age limit.",
                          .code = "websocket_connection_limit_reached"}));
     close_when_quiet();

@@ -3,6 +3,7 @@
 // nothing here depends on who is faster.
 #include "net/aside.hpp"
 
+#include <atomic>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
@@ -16,6 +17,8 @@ using namespace troupe;
 using namespace troupe::net;
 using troupe::net::test::fake_engine;
 using troupe::net::test::post;
+using troupe::net::test::running_server;
+using troupe::net::test::test_client;
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
@@ -137,4 +140,20 @@ TEST_CASE("aside: the answer comes on the strand, and the owner goes with it", "
   s.run_all();
   CHECK(answer == 7);
   CHECK(session.expired());
+}
+
+TEST_CASE("aside: a long text at /tokenize holds up no short one", "[net]") {
+  running_server s;
+  std::promise<void> gate;
+  std::atomic<int> encodes = 0;
+  s.engine.before_encode = [&, opened = gate.get_future().share()] {
+    if (encodes++ == 0) opened.wait();
+  };
+  test_client slow{s.port}, other{s.port};
+  slow.send(post("/tokenize", R"({"prompt":")" + std::string(long_json, 'a') + R"("})"));
+  REQUIRE(fake_engine::eventually([&] { return encodes == 1; }));
+  other.send(post("/tokenize", R"({"prompt":"ab"})"));
+  CHECK(other.read_reply().status == 200);
+  gate.set_value();
+  CHECK(slow.read_reply().status == 200);
 }

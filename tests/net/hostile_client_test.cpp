@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/net/test_client.hpp"
 
@@ -151,6 +152,38 @@ TEST_CASE("hostile client: pings whose answers are not read hide no leaving", "[
   }
 }
 
+TEST_CASE("hostile client: a half-close behind pings that a shut window lets trickle is seen", "[net]") {
+  running_server s{patient()};
+  s.engine.play(held());
+  test_client c{s.port, 2048};
+  begin(s, c);
+  c.send_some(frames(9, std::string(120, 'p'), 2400), 1s);   // what does not leave stands before the end of the stream
+  c.half_close();
+  check_ended(s);
+}
+
+TEST_CASE("hostile client: floods of tiny frames end, and what they ran with them", "[net]") {
+  for (const int opcode : {0, 9, 10}) {
+    CAPTURE(opcode);
+    const bool fragments = opcode == 0;
+    running_server s{patient()};
+    s.engine.play(held());
+    test_client c{s.port}, neighbour{s.port};
+    begin(s, c);
+    std::string flood;   // one message in fragments of a byte, or empty pings or pongs
+    if (fragments) flood = std::string("\x01\x81\0\0\0\0x", 7);
+    const std::string one = fragments ? std::string("\0\x81\0\0\0\0x", 7) : frames(opcode, "", 1);
+    while (flood.size() < 60'000) flood += one;
+    c.send(flood);
+    check_ended(s);
+    CHECK(c.closed_by_peer());
+    REQUIRE(neighbour.upgrade().status == 101);
+    for (int i = 0; i < 500; ++i) neighbour.send(frames(9, "", 1));
+    neighbour.send_ws(R"({"type":"nonsense"})");
+    while (neighbour.read_ws().opcode != 1) continue;
+  }
+}
+
 TEST_CASE("hostile client: a half-close behind one ping and a full window is seen", "[net]") {
   for (const bool ping : {true, false}) {
     CAPTURE(ping);
@@ -220,6 +253,35 @@ TEST_CASE("hostile client: connections that are idle make room for new ones, the
   kept.send(get("/health"));
   CHECK(kept.read_reply().status == 200);
   CHECK(s.engine.cancels().empty());
+}
+
+TEST_CASE("hostile client: connections that began a request or do not read an answer make room too", "[net]") {
+  auto config = patient();
+  config.max_connections = 3;
+  running_server s{config};
+  const auto next = [] { std::this_thread::sleep_for(5ms); };
+  test_client header{s.port};
+  header.send("G");
+  next();
+  test_client body{s.port};
+  body.send("POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{");
+  next();
+  test_client answer{s.port, 4096};
+  std::string tokens = R"({"tokens":[1)";
+  while (tokens.size() < 900'000) tokens += ",1";
+  answer.send(post("/detokenize", tokens + "]}"));
+  answer.read_until("200 OK");
+  std::vector<std::unique_ptr<test_client>> late;
+  for (int i = 0; i < 5; ++i) {
+    next();
+    late.push_back(std::make_unique<test_client>(s.port));
+    late.back()->send(get("/health"));
+    CHECK(late.back()->read_reply().status == 200);
+    late.back()->send("G");
+  }
+  CHECK(header.closed_by_peer());
+  CHECK(body.closed_by_peer());
+  CHECK(answer.closed_by_peer());
 }
 
 TEST_CASE("hostile client: unread answers of the text tools are bounded together", "[net]") {

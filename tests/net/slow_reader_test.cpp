@@ -91,15 +91,14 @@ TEST_CASE("slow reader: one that drips ends by name, also when the answer is com
       if (transport != "ws") REQUIRE(fake_engine::eventually([&] { return s.engine.submitted().size() == 1; }));
       const auto began = clock_type::now();
       std::size_t got = 0;
-      while (!counted(s, transport) && clock_type::now() - began < 4s) {
+      while (!counted(s, transport) && clock_type::now() - began < 20s) {
         got += c.read_some(drip, 20ms);
         std::this_thread::sleep_for(20ms);
       }
       CHECK(counted(s, transport));
-      CHECK(clock_type::now() - began < 3s);
+      CHECK(clock_type::now() - began < 15s);
       CHECK(got < 900 * KiB);
-      CHECK(s.engine.live() == 0);
-      CHECK(fake_engine::eventually([&] { return s.server_under_test.idle(); }));
+      CHECK(fake_engine::eventually([&] { return s.engine.live() == 0 && s.server_under_test.idle(); }));
     }
 }
 
@@ -110,15 +109,15 @@ TEST_CASE("slow reader: one that is slow and steady gets all of its answer", "[n
     config.client_send_timeout_s = config.client_drain_timeout_s = 1;  // for one write, not for the answer
     running_server s{config};
     s.engine.play(pieces_of(16 * KiB, 60));
-    test_client c{s.port, 4096};
+    test_client c{s.port, 32 * KiB};   // a smaller window would open by the kernel's slow timers
     ask(c, transport);
     std::size_t got = 0;
     const auto began = clock_type::now();
     while (got < 960 * KiB) {
-      const std::size_t n = c.read_some(32 * KiB, 1000ms);
+      const std::size_t n = c.read_some(8 * KiB, 20'000ms);
       REQUIRE(n > 0);
       got += n;
-      std::this_thread::sleep_for(5ms);
+      std::this_thread::sleep_for(20ms);
     }
     c.read_until(transport == std::string{"ws"} ? "response.completed" : "[DONE]");
     CHECK(clock_type::now() - began > 1s);
@@ -136,7 +135,7 @@ TEST_CASE("slow reader: the choices of one request do not crowd each other out",
   c.send(post("/v1/completions", R"({"prompt":"a","n":6,"seed":1,"stream":true})"));
   std::size_t got = 0;
   while (got < 6 * 2 * 300 * KiB) {
-    const std::size_t n = c.read_some(64 * KiB, 1000ms);
+    const std::size_t n = c.read_some(64 * KiB, 20'000ms);
     REQUIRE(n > 0);
     got += n;
     std::this_thread::sleep_for(1ms);

@@ -6,7 +6,9 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 namespace troupe::net::test {
 
@@ -127,6 +129,17 @@ void test_client::fall_silent() {
   const sock_fprog program{1, drop_all};
   if (::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
     throw std::runtime_error("the kernel takes no packet filter");
+}
+
+void test_client::send_some(const std::string& bytes, std::chrono::milliseconds within) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  socket_.non_blocking(true);
+  for (std::size_t at = 0; at < bytes.size() && std::chrono::steady_clock::now() < end;) {
+    boost::system::error_code ec;
+    at += socket_.write_some(boost::asio::buffer(bytes.data() + at, bytes.size() - at), ec);
+    if (ec) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+  socket_.non_blocking(false);
 }
 
 bool test_client::try_send(const std::string& bytes) {

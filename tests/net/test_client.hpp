@@ -48,6 +48,8 @@ class test_client {
 
   /// As send(), but false when the server has closed instead.
   bool try_send(const std::string& bytes);
+  /// As much as the kernel takes within the time, from a peer that may not read.
+  void send_some(const std::string& bytes, std::chrono::milliseconds within);
   reply upgrade(const std::string& more_headers = "");
   void send_ws(const std::string& payload, int opcode = 1);
   ws_frame read_ws();
