@@ -5,13 +5,12 @@
 // K and V are fetched a split ahead into the second-level cache, since blocks lie scattered and
 // hardware follows no block table. The sums of one query are the same operations in the same order
 // in every shape.
-#include "gpu/cpu/isa_kernels.hpp"
+#include "gpu/cpu/attention_merge.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
 namespace {
 
-constexpr int pass_queries = accumulators < int{query_pass} ? accumulators : int{query_pass};
 constexpr std::uint32_t fetch_ahead = 16;  // groups of 16 tokens: what a split has
 
 /// Groups of 16 tokens, or parts of 16 dimensions, that N queries take at once.
@@ -20,17 +19,14 @@ constexpr int parallel_groups(int queries) {
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-struct tile_state {
+struct tile_state : merge_state {
   alignas(64) float q[query_tile * head_dim_max];        // [pass][dim][query], scaled
-  alignas(64) float sum[query_tile][head_dim_max];       // merged so far
   alignas(64) float weight[pass_queries][split_tokens];  // of one pass: scores, then exp
   alignas(64) float part[pass_queries][head_dim_max];    // of one pass: sum of one split
   alignas(64) float key[split_tokens * head_dim_max];    // of one split: [group][dim][16]
   alignas(64) float value[split_tokens * head_dim_max];  // of one split: [token][dim]
-  float max[query_tile], total[query_tile];
-  alignas(64) float lanes[pass_queries][16];  // sum of the weights by position mod 16
-  float split_max[16], keep[16], take[16];
-  std::uint32_t valid[pass_queries];  // tokens of this split the query sees
+  alignas(64) float lanes[pass_queries][16];             // sum of the weights by position mod 16
+  float* kept;  // where the sums of each split stay, or null: merged
 };
 
 /// One split as one pass of queries sees it.
@@ -244,26 +240,15 @@ TROUPE_INLINE void weigh_values(const attention_params& p, tile_state& s, const 
   }
 }
 
-template <int N>
-TROUPE_INLINE void merge_split(const attention_params& p, tile_state& s, std::uint32_t first) {
-  float before[16], top[16];
-  for (int j = 0; j < 16; ++j) {
-    before[j] = j < N ? s.max[first + j] : 0.0f;
-    if (j >= N) s.split_max[j] = 0.0f;
-    top[j] = before[j] > s.split_max[j] ? before[j] : s.split_max[j];
-  }
-  store(s.keep, exp_below(sub(load(before), load(top))));
-  store(s.take, exp_below(sub(load(s.split_max), load(top))));
-  for (int j = 0; j < N; ++j) {
+/// The sums of one split to where merge_attention finds them.
+void keep_split(const attention_params& p, const tile_state& s, std::uint32_t first,
+                std::uint32_t count, std::uint32_t token) {
+  float* to = s.kept + split_sums_at(p, token / split_tokens, first);
+  for (std::uint32_t j = 0; j < count; ++j, to += split_sum_floats(p.head_dim)) {
     if (s.valid[j] == 0) continue;
-    const vf keep = set1(s.keep[j]), take = set1(s.take[j]);
-    float* sum = s.sum[first + j];
-    for (std::uint32_t d = 0; d < p.head_dim; d += 16) {
-      store(sum + d, fma(load(s.part[j] + d), take, mul(load(sum + d), keep)));
-    }
-    const float kept_total = s.total[first + j] * s.keep[j];
-    s.total[first + j] = kept_total + reduce_add(load(s.lanes[j])) * s.take[j];
-    s.max[first + j] = top[j];
+    for (std::uint32_t d = 0; d < p.head_dim; d += 16) store(to + d, load(s.part[j] + d));
+    to[p.head_dim] = s.split_max[j];
+    to[p.head_dim + 1] = s.split_total[j];
   }
 }
 
@@ -273,10 +258,7 @@ void run_pass(const attention_params& p, tile_state& s, const Source& source,
               const split_range& tile_split, std::uint32_t first) {
   constexpr int G = parallel_groups(N);
   const std::uint32_t token = tile_split.first;
-  for (int j = 0; j < N; ++j) {
-    const std::uint32_t seen = p.position + (first + j) / p.heads + 1;
-    s.valid[j] = seen <= token ? 0 : seen - token < split_tokens ? seen - token : split_tokens;
-  }
+  for (int j = 0; j < N; ++j) s.valid[j] = tokens_seen(p, first + j, token);
   const std::uint32_t count = s.valid[N - 1];  // the last query sees most
   if (count == 0) return;
   const split_range split{token, count, (count + 15) / 16};
@@ -290,7 +272,14 @@ void run_pass(const attention_params& p, tile_state& s, const Source& source,
   std::uint32_t d = 0;
   for (; d + 16 * G <= p.head_dim; d += 16 * G) weigh_values<N, G>(p, s, source, split, d);
   for (; d < p.head_dim; d += 16) weigh_values<N, 1>(p, s, source, split, d);
-  merge_split<N>(p, s, first);
+  for (int j = 0; j < N; ++j) {
+    if (s.valid[j]) s.split_total[j] = reduce_add(load(s.lanes[j]));
+  }
+  if (s.kept) {
+    keep_split(p, s, first, N, token);
+  } else {
+    merge_split(p, s, first, N, s.part[0], head_dim_max);
+  }
 }
 
 template <class Source>
@@ -313,23 +302,17 @@ void load_queries(const attention_params& p, tile_state& s) {
     const float* q =
         p.q + (p.row + i / p.heads) * p.q_stride + std::size_t{p.head + i % p.heads} * p.head_dim;
     float* to = s.q + std::size_t{first} * p.head_dim + (i - first);
-    for (std::uint32_t d = 0; d < p.head_dim; ++d) {
-      to[d * width] = q[d] * p.scale;
-      s.sum[i][d] = 0.0f;
-    }
-    s.max[i] = -__builtin_inff();
-    s.total[i] = 0.0f;
+    for (std::uint32_t d = 0; d < p.head_dim; ++d) to[d * width] = q[d] * p.scale;
   }
 }
 
-}  // namespace
-
-void attention(const attention_params& p) {
-  tile_state s;
+/// All queries of the tile over the splits [begin, end), one split after another.
+void go_over(const attention_params& p, tile_state& s, std::uint32_t begin, std::uint32_t end) {
   load_queries(p, s);
   const std::uint32_t queries = p.rows * p.heads;
   const std::uint32_t context = p.position + p.rows;
-  for (std::uint32_t token = 0; token < context; token += split_tokens) {
+  for (std::uint32_t token = begin * split_tokens; token < end * split_tokens;
+       token += split_tokens) {
     const std::uint32_t count = context - token < split_tokens ? context - token : split_tokens;
     const split_range split{token, count, (count + 15) / 16};
     if (queries <= pass_queries) {
@@ -342,13 +325,23 @@ void attention(const attention_params& p) {
       pass_of<converted>(width)(p, s, converted{p, s, split}, split, first);
     }
   }
-  for (std::uint32_t i = 0; i < queries; ++i) {
-    float* out = p.out + (p.row + i / p.heads) * p.out_stride +
-                 std::size_t{p.head + i % p.heads} * p.head_dim;
-    for (std::uint32_t d = 0; d < p.head_dim; d += 16) {
-      store(out + d, div(load(s.sum[i] + d), set1(s.total[i])));
-    }
-  }
+}
+
+}  // namespace
+
+void attention(const attention_params& p) {
+  tile_state s;
+  s.kept = nullptr;
+  begin_merge(p, s);
+  go_over(p, s, 0, splits_of(p));
+  write_out(p, s);
+}
+
+void attention_splits(const attention_params& p, std::uint32_t begin, std::uint32_t end,
+                      float* sums) {
+  tile_state s;
+  s.kept = sums;
+  go_over(p, s, begin, end);
 }
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS

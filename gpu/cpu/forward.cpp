@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -55,6 +56,7 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
   q_stride_ = round_up(config.heads * config.head_dim, block_cols);
   kv_stride_ = round_up(config.kv_heads * config.head_dim, block_cols);
   logit_stride_ = round_up(config.vocab, block_cols);
+  split_room_ = split_room(config, workers.threads());
   take_all();
   region_ = memory_region(counted_bytes_);
   // All of it now: a server's memory is what it is from the start.
@@ -85,6 +87,7 @@ void forward_pass::take_all() {
   const std::size_t table = std::size_t{config_.context} * config_.head_dim;
   cosines_ = take_floats(table);
   sines_ = take_floats(table);
+  split_sums_ = take_floats(split_room_);
 
   bool codes = is_quantized(weights_.head().kind), values = !codes;
   bool o_codes = false, o_values = true, down_codes = false, down_values = false;
@@ -275,8 +278,29 @@ void forward_pass::attend(const step_batch& batch, const step_segment& segment, 
       h += count;
     }
   }
-  workers_.run(static_cast<std::uint32_t>(tiles_.size()),
-               [&](std::uint32_t i) { kernels_.attention(tiles_[i]); });
+  cut_attention(tiles_, workers_.threads(), split_room_, pieces_, cut_tiles_);
+  if (pieces_.empty()) {
+    workers_.run(static_cast<std::uint32_t>(tiles_.size()),
+                 [&](std::uint32_t i) { kernels_.attention(tiles_[i]); });
+    return;
+  }
+  workers_.run(static_cast<std::uint32_t>(pieces_.size()),
+               [&](std::uint32_t i) { attend_piece(pieces_[i]); });
+}
+
+void forward_pass::attend_piece(const attention_piece& piece) {
+  const attention_params& tile = tiles_[piece.tile];
+  if (piece.cut == attention_piece::whole) {
+    kernels_.attention(tile);
+    return;
+  }
+  cut_tile& cut = cut_tiles_[piece.cut];
+  float* sums = split_sums_ + cut.sums;
+  kernels_.attention_splits(tile, piece.begin, piece.end, sums);
+  // Whoever does the last piece sees all sums and merges them, in index order whoever that is.
+  if (std::atomic_ref(cut.left).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    kernels_.attention_merge(tile, sums);
+  }
 }
 
 void forward_pass::quantize_attention(std::uint32_t rows) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <span>
 
+#include "gpu/cpu/attention_cut.hpp"
 #include "gpu/cpu/kernel_table.hpp"
 #include "gpu/cpu/kv_pool.hpp"
 #include "gpu/cpu/step_layout.hpp"
@@ -51,6 +52,7 @@ class forward_pass {
   void rotate_and_store(const step_segment& segment, const kv_view& kv);
   std::uint32_t attention_rows(std::uint32_t rows, std::uint32_t heads) const;
   void attend(const step_batch& batch, const step_segment& segment, const kv_view& kv);
+  void attend_piece(const attention_piece& piece);
   void quantize_attention(std::uint32_t rows);
   void gate_and_up(const layer_weights& layer, std::uint32_t rows);
   /// Costs are counted only when somebody wants to know: `cost` is called then.
@@ -72,6 +74,10 @@ class forward_pass {
   activation normed_, attended_, gated_;
   activation fine_normed_;  ///< normed_, and the rest of its codes where a layer takes it
   std::vector<attention_params> tiles_;
+  std::vector<attention_piece> pieces_;  ///< of the tiles, if some are cut
+  std::vector<cut_tile> cut_tiles_;
+  std::size_t split_room_;
+  float* split_sums_;
   step_profile* profile_ = nullptr;
 };
 

@@ -11,6 +11,8 @@ void quantize(const quantize_params&);
 void rms_norm(const rms_norm_params&);
 void rope(const rope_params&);
 void attention(const attention_params&);
+void attention_splits(const attention_params&, std::uint32_t begin, std::uint32_t end, float* sums);
+void attention_merge(const attention_params&, const float* sums);
 logit_stats stats(const logit_stats_params&);
 double exp_sum(const exp_sum_params&);
 std::uint64_t dot_loop(std::uint64_t rounds);

@@ -13,7 +13,8 @@ extern const kernel_table table;
 #define TROUPE_ISA_NAME "portable"
 #endif
 
-const kernel_table table = {TROUPE_ISA_NAME, matmul, gate_up, quantize, rms_norm, rope,
-                            attention,       stats,  exp_sum, dot_loop, float_loop, read_loop};
+const kernel_table table = {
+    TROUPE_ISA_NAME,  matmul,          gate_up, quantize, rms_norm, rope,       attention,
+    attention_splits, attention_merge, stats,   exp_sum,  dot_loop, float_loop, read_loop};
 
 }  // namespace troupe::gpu::TROUPE_ISA_NS

@@ -140,6 +140,45 @@ TEST_CASE("attention: a query's bits do not depend on the queries it shares a ti
   });
 }
 
+TEST_CASE("attention: splits summed apart, in any order and pieces, merge to the same bits",
+          "[gpu]") {
+  constexpr std::pair<std::uint32_t, std::uint32_t> shapes[] = {{1, 1}, {1, 3}, {4, 3},  {12, 1},
+                                                                {5, 2}, {2, 9}, {1, 40}, {25, 3}};
+  for_each_isa([&](const kernel_table& kernels) {
+    for (const std::uint32_t dim : {48u, 64u, 256u}) {
+      cache kv(dim, 16, 1344);
+      const auto q = random_floats(3, std::size_t{query_tile} * 12 * dim);
+      for (const std::uint32_t position : {0u, 254u, 511u, 767u, 1300u}) {
+        for (const auto& [rows, heads] : shapes) {
+          std::vector<float> whole(q.size()), merged(q.size());
+          attention_params p = params_of(kv, q, whole);
+          p.q_stride = p.out_stride = std::size_t{heads} * dim;
+          p.rows = rows;
+          p.heads = heads;
+          p.position = position;
+          kernels.attention(p);
+          p.out = merged.data();
+          const std::uint32_t splits = splits_of(p);
+          for (const std::uint32_t piece : {1u, 2u, 4u}) {
+            // What no split has written, nobody may read.
+            std::vector<float> sums(split_sums_at(p, splits, 0), std::nanf(""));
+            std::fill(merged.begin(), merged.end(), 0.0f);
+            for (std::uint32_t end = splits; end > 0;) {
+              const std::uint32_t begin = end > piece ? end - piece : 0;
+              kernels.attention_splits(p, begin, end, sums.data());
+              end = begin;
+            }
+            kernels.attention_merge(p, sums.data());
+            INFO("dim " << dim << ", position " << position << ", " << rows << " x " << heads
+                        << ", pieces of " << piece);
+            CHECK(std::memcmp(whole.data(), merged.data(), whole.size() * 4) == 0);
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("attention: NaN behind a tile's last query reaches none of its queries", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
     cache clean(64, 16, 320), dirty(64, 16, 320);

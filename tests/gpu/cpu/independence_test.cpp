@@ -127,10 +127,61 @@ tiny_llama shape_of(std::uint32_t type) {
   return shape;
 }
 
+/// How the tokens behind a long prompt are computed, which is the same in every way.
+struct long_way {
+  std::uint32_t threads = 1;
+  std::uint32_t chunk = 1;
+  std::uint32_t long_ones = 0;   ///< other long sequences in every step, each with one token
+  std::uint32_t short_ones = 0;  ///< and short ones, each with 1 to 3
+};
+
+const long_way long_ways[] = {{2, 1},       {3, 1},        {8, 1},       {2, 1, 1, 0},
+                              {8, 1, 2, 0}, {2, 1, 0, 40}, {3, 1, 1, 9}, {2, 4},
+                              {8, 5},       {3, 40},       {8, 40, 1, 3}};
+
+std::vector<std::vector<float>> long_context_logits(
+    const std::shared_ptr<const loaded_model>& model, const std::string& isa, const long_way& how) {
+  constexpr std::uint32_t prompt = 1264, last = 1304;  // five splits, then six
+  constexpr std::uint32_t blocks = 82;                 // of each long sequence
+  const auto tokens = random_tokens(42, last, model->config.vocab);
+  const auto others = random_tokens(43, last, model->config.vocab);
+  const std::uint32_t short_blocks = blocks * (1 + how.long_ones);
+  cpu_backend device(model, device_options(how.threads, short_blocks + how.short_ones, isa));
+  logit_record record(device);
+  const auto run = [&](step_batch batch) {
+    record.expect(batch);
+    run_step(device, std::move(batch));
+  };
+  const auto add_long = [&](step_batch& batch, std::uint32_t index, std::uint32_t start,
+                            std::uint32_t count) {
+    batch.slices.push_back(slice_of(index ? 100 + index : subject, index ? others : tokens, start,
+                                    count, blocks_from(index * blocks, blocks)));
+  };
+  for (std::uint32_t i = 0; i <= how.long_ones; ++i) {
+    step_batch batch;
+    add_long(batch, i, 0, prompt);
+    run(std::move(batch));
+  }
+  for (std::uint32_t start = prompt; start < last; start += how.chunk) {
+    step_batch batch;
+    for (std::uint32_t i = 0; i < how.short_ones; ++i) {
+      batch.slices.push_back(slice_of(200 + i, others, 0, 1 + i % 3, {short_blocks + i}));
+    }
+    add_long(batch, 0, start, std::min(how.chunk, last - start));
+    want_all(batch.slices.back());
+    for (std::uint32_t i = 1; i <= how.long_ones; ++i) add_long(batch, i, prompt, 1);
+    run(std::move(batch));
+  }
+  std::vector<std::vector<float>> rows;
+  for (std::uint32_t at = prompt; at < last; ++at) rows.push_back(record.at(subject, at));
+  return rows;
+}
+
 }  // namespace
 
 TEST_CASE(
-    "cpu device: C136 C137 a sequence's logits are the same bits in every chunking, company, thread "
+    "cpu device: C136 C137 a sequence's logits are the same bits in every chunking, company, "
+    "thread "
     "count and block table",
     "[gpu][independence]") {
   for (const std::uint32_t type : {3u, 8u, 2u, 1u, 0u, 7u, 12u, 30u}) {
@@ -146,6 +197,23 @@ TEST_CASE(
                           << how.block_size);
         CHECK(first_difference(alone, run_way(model, kernels->isa, how)) == -1);
       }
+    }
+  }
+}
+
+TEST_CASE(
+    "cpu device: a long context's logits are the same bits when its attention is cut for several "
+    "threads",
+    "[gpu][independence]") {
+  tiny_llama shape = shape_of(3);
+  shape.context = 2048;
+  const auto model = load_tiny(shape);
+  for (const kernel_table* kernels : supported_kernels()) {
+    const auto alone = long_context_logits(model, kernels->isa, {1, 1});
+    for (const long_way& how : long_ways) {
+      INFO(kernels->isa << ", threads " << how.threads << ", chunk " << how.chunk << ", beside "
+                        << how.long_ones << " long and " << how.short_ones << " short");
+      CHECK(first_difference(alone, long_context_logits(model, kernels->isa, how)) == -1);
     }
   }
 }
