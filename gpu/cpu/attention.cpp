@@ -240,7 +240,7 @@ TROUPE_INLINE void weigh_values(const attention_params& p, tile_state& s, const 
   }
 }
 
-/// The sums of one split to where merge_attention finds them.
+/// The sums of one split to where attention_merge finds them.
 void keep_split(const attention_params& p, const tile_state& s, std::uint32_t first,
                 std::uint32_t count, std::uint32_t token) {
   float* to = s.kept + split_sums_at(p, token / split_tokens, first);

@@ -27,8 +27,8 @@ struct kernel_table {
   void (*attention_merge)(const attention_params&, const float* sums);
   logit_stats (*stats)(const logit_stats_params&);
   double (*exp_sum)(const exp_sum_params&);
-  // What one core can do at most, for measurements: multiply-adds that stay in registers (8-bit
-  // codes; 32-bit floats), answered is how many there were; and plain reading.
+  // What one core can do at most, for measurements: multiply-adds that stay in registers (8-bit codes; 32-bit floats),
+  // answered is how many there were; and plain reading.
   std::uint64_t (*dot_loop)(std::uint64_t rounds);
   std::uint64_t (*float_loop)(std::uint64_t rounds);
   void (*read_loop)(const std::byte*, std::size_t bytes);
