@@ -97,6 +97,8 @@ bool http_parser::head_is_cut_short(const std::string& input) {
   return true;
 }
 
+std::size_t http_parser::body_bytes() const { return impl_->parser.get().body().size(); }
+
 bool http_parser::wants_continue() const {
   auto& p = impl_->parser;
   if (impl_->continue_answered || !p.is_header_done() || p.is_done()) return false;

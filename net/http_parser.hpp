@@ -22,6 +22,7 @@ class http_parser {
 
   /// Takes what it can from the front of `input`. After done or failed: take() or error(), then a new parser.
   parse_state feed(std::string& input);
+  std::size_t body_bytes() const;   ///< that have come
   bool wants_continue() const;   ///< Expect: 100-continue, and the body has not begun
   http_request take();
   const api_error& error() const;

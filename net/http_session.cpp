@@ -106,14 +106,15 @@ void http_session::parse() {
     out_.push("HTTP/1.1 100 Continue\r\n\r\n");
     write();
   }
-  if (now != parse_state::done && now != parse_state::failed) return;
+  const bool room = state_->hold_body(body_bytes_, parser_->body_bytes());
+  if (room && now != parse_state::done && now != parse_state::failed) return;
   read_deadline_ = time_point::max();
   idle_since_ = never;
   phase_ = phase::replying;
   ++state_->busy;
   message_ended_ = false;
-  if (now == parse_state::done) return handle(parser_->take());
-  const api_error error = parser_->error();
+  if (room && now == parse_state::done) return handle(parser_->take());
+  const api_error error = room ? parser_->error() : overloaded("Too many long requests at once.");
   close_after_ = true;
   request_ = {};
   route_ = "other";
@@ -309,6 +310,7 @@ void http_session::on_write(const error_code& ec, std::size_t bytes) {
 void http_session::reply_complete() {
   reply_.reset();
   held_.reset();
+  state_->hold_body(body_bytes_, 0);
   parser_.reset();
   request_ = {};
   --state_->busy;
@@ -354,6 +356,7 @@ void http_session::finish(core::end_reason why) {
     state_->routes.counters.on_disconnect(what, core::life_phase::queued);
   }
   held_.reset();
+  state_->hold_body(body_bytes_, 0);
   idle_since_ = never;
   if (in_progress) --state_->busy;
   close_socket();

@@ -36,6 +36,7 @@ class http_session final : public connection, public reply_port, public std::ena
     const std::int64_t since = idle_since_;
     return since == never ? std::nullopt : std::optional{since};
   }
+  std::uint64_t body_bytes() const override { return body_bytes_; }
   void give_way() override;
 
   void send_whole(http_reply) override;
@@ -82,6 +83,7 @@ class http_session final : public connection, public reply_port, public std::ena
   phase phase_ = phase::idle;
   std::atomic<bool> gone_ = false;   // closed, as the threads aside may see it
   std::atomic<std::int64_t> idle_since_{never};   // steady clock; never: at work, for a request that is whole
+  std::atomic<std::uint64_t> body_bytes_{0};
   std::array<char, 16 * 1024> chunk_{};
   std::string in_;                         ///< received, not yet parsed
   std::optional<http_parser> parser_;

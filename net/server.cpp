@@ -76,7 +76,7 @@ void server::impl::on_accept(const error_code& ec, tcp::socket socket) {
     return;
   }
   tune(socket, config());
-  if (state->connections() >= config().max_connections && !state->make_room()) {
+  if (state->connections() >= config().max_connections && !state->make_room(false)) {
     std::make_shared<http_session>(state, std::move(socket))->refuse();
   } else {
     std::make_shared<http_session>(state, std::move(socket))->start();

@@ -40,17 +40,23 @@ std::vector<std::shared_ptr<connection>> server_state::all() const {
   return strong;
 }
 
-bool server_state::make_room() {
+bool server_state::make_room(bool of_bodies) {
   std::shared_ptr<connection> oldest;
   std::int64_t since = 0;
   for (auto& c : all()) {
     const auto idle = c->idle_since();
-    if (!idle || (oldest && *idle >= since)) continue;
+    if (!idle || (oldest && *idle >= since) || (of_bodies && c->body_bytes() == 0)) continue;
     since = *idle;
     oldest = std::move(c);
   }
   if (oldest) oldest->give_way();
   return oldest != nullptr;
+}
+
+bool server_state::hold_body(std::atomic<std::uint64_t>& held, std::uint64_t bytes) {
+  if (bytes <= long_json) bytes = 0;
+  body_bytes += bytes - held.exchange(bytes);
+  return bytes == 0 || body_bytes <= body_bytes_max || make_room(true);
 }
 
 void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {

@@ -22,6 +22,8 @@ inline constexpr std::size_t frames_factor = 16;
 
 /// JSON of more bytes is not read on a connection's thread.
 inline constexpr std::size_t long_json = 32 * 1024;
+/// Bodies longer than that, of all requests together, from their first byte to the end of their answer.
+inline constexpr std::uint64_t body_bytes_max = 256ull << 20;
 /// Answers of the text tools that wait for their readers, of all connections together.
 inline constexpr std::uint64_t tool_bytes_max = 64ull << 20;
 
@@ -36,6 +38,7 @@ class connection : public event_receiver {
   virtual void abort() = 0;   ///< close now; generations end as shutdown
   /// Since when it has waited for its peer with no whole request at work, on the steady clock; nothing: one is.
   virtual std::optional<std::int64_t> idle_since() const { return std::nullopt; }
+  virtual std::uint64_t body_bytes() const { return 0; }   ///< of its request, where that is long
   virtual void give_way() {}  ///< close if still so: another one wants the place
 };
 
@@ -63,13 +66,17 @@ struct server_state {
   std::atomic<std::uint32_t> websockets = 0;
   std::atomic<std::uint32_t> busy = 0;     ///< requests in progress, replies being written
   std::atomic<std::uint64_t> tool_bytes = 0;   ///< held_bytes
+  std::atomic<std::uint64_t> body_bytes = 0;
 
   void add(const std::shared_ptr<connection>&);
   void remove(const connection*);
   std::size_t connections() const;
   std::vector<std::shared_ptr<connection>> all() const;
-  /// Closes the connection that has been idle_since() longest; false when all are at work.
-  bool make_room();
+  /// Closes the connection that has been idle_since() longest, of those with a long body only or of all; false when
+  /// they are at work.
+  bool make_room(bool of_bodies);
+  /// A connection's body is of so many bytes now. False: there are too many of all, and none can go.
+  bool hold_body(std::atomic<std::uint64_t>& held, std::uint64_t bytes);
 
  private:
   mutable std::mutex mutex_;

@@ -1,4 +1,5 @@
 // The product: `troupe serve MODEL` and the commands that answer and end. Parses, then hands over to serve().
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>

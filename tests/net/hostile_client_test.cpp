@@ -284,6 +284,26 @@ TEST_CASE("hostile client: connections that began a request or do not read an an
   CHECK(answer.closed_by_peer());
 }
 
+TEST_CASE("hostile client: long bodies are bounded together, and those that do not come give way", "[net]") {
+  auto config = patient();
+  config.max_body_bytes = 128 << 20;
+  running_server s{config};
+  const std::string most(100 << 20, ' ');
+  const auto begun = "POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(config.max_body_bytes) +
+                     "\r\n\r\n" + most;
+  test_client first{s.port}, second{s.port}, third{s.port}, small{s.port};
+  first.send(begun);
+  std::this_thread::sleep_for(5ms);
+  second.send(begun);
+  std::this_thread::sleep_for(5ms);
+  third.send(begun);   // 300 MiB
+  CHECK(first.closed_by_peer());
+  small.send(post("/v1/completions", R"({"prompt":"a"})"));
+  CHECK(small.read_reply().status == 200);
+  third.send(std::string((28 << 20) - 2, ' ') + "{}");
+  CHECK(third.read_reply().status == 400);   // no prompt
+}
+
 TEST_CASE("hostile client: unread answers of the text tools are bounded together", "[net]") {
   auto config = patient();
   config.max_body_bytes = 32 << 20;
