@@ -93,7 +93,7 @@ model_weights::model_weights(const gguf_file& file, const model_config& config, 
   if (cached) {
     use_cache(file, from, pool);
   } else {
-    pack(from, pool);
+    pack(file, from, pool);
   }
   report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -113,7 +113,7 @@ void model_weights::lay_out(const source& from) {
   }
 }
 
-void model_weights::pack(const source& from, worker_pool& pool) {
+void model_weights::pack(const gguf_file& file, const source& from, worker_pool& pool) {
   const auto place = [&](const void* at) { return region_.data() + offset_of(at); };
   for (const pending_vector& v : from.vectors) {
     read_vector(*v.tensor, reinterpret_cast<float*>(place(*v.vector)));
@@ -131,8 +131,15 @@ void model_weights::pack(const source& from, worker_pool& pool) {
   }
   pool.run(static_cast<std::uint32_t>(chunks.size()), [&](std::uint32_t i) {
     const chunk& c = chunks[i];
-    pack_panels(*c.source->matrix, c.source->tensor->type, c.source->tensor->data.data(), c.begin,
-                c.end, place(c.source->matrix->data));
+    const packed_matrix& matrix = *c.source->matrix;
+    const gguf_tensor& tensor = *c.source->tensor;
+    pack_panels(matrix, tensor.type, tensor.data.data(), c.begin, c.end, place(matrix.data));
+    // Else file and panels would both be resident for a while.
+    const std::size_t row = file_row_bytes(tensor.type, matrix.cols);
+    const std::size_t first = std::size_t{c.begin} * panel_rows * row;
+    const std::size_t end =
+        std::min<std::size_t>(matrix.rows, std::size_t{c.end} * panel_rows) * row;
+    file.drop_pages(tensor.data.subspan(first, end - first));
   });
 }
 
@@ -154,7 +161,7 @@ void model_weights::use_cache(const gguf_file& file, const source& from, worker_
   report_.panels = weight_report::panel_cache::used;
   if (found && report_.why.empty()) return;
   if (found) lay_out(from);  // packing needs zeroed memory, and the refused file left its own
-  pack(from, pool);
+  pack(file, from, pool);
   report_.panels =
       found ? weight_report::panel_cache::rebuilt : weight_report::panel_cache::written;
   if (const std::string unkept = cache.store(memory()); !unkept.empty()) {

@@ -41,7 +41,7 @@ class model_weights {
   struct source;
   std::uint64_t offset_of(const void* piece) const;
   void lay_out(const source&);
-  void pack(const source&, worker_pool&);
+  void pack(const gguf_file&, const source&, worker_pool&);
   void use_cache(const gguf_file&, const source&, worker_pool&);
 
   memory_region region_;

@@ -69,6 +69,9 @@ class gguf_file {
   const std::vector<std::string>* find_strings(std::string_view key) const;
   const std::vector<std::int64_t>* find_ints(std::string_view key) const;
 
+  /// Takes the pages that lie whole in a part of a tensor's data out of this process's memory, for
+  /// when it was read; read again, they come from the file.
+  void drop_pages(std::span<const std::byte> part) const;
   /// Unmaps the file, for when everything was read: metadata and the list of tensors stay, their
   /// data becomes empty, and what then happens to the file cannot touch this process. To be called
   /// while no other thread reads tensors().

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
+#include <vector>
 
 #include "gpu/make_backend.hpp"
 #include "tests/support/temporary_file.hpp"
@@ -99,6 +101,18 @@ TEST_CASE("load_model: a file that is released and cut keeps everything but the 
   CHECK(model->vocabulary.encode("hello", false).size() > 0);
   CHECK_FALSE(model->chat.render({{"user", "hi"}}, true).empty());
   model->file.release_data();  // twice is once
+}
+
+TEST_CASE("load_model: pages that were dropped come again from the file") {
+  const temporary_file source(tiny_llama_bytes());
+  const auto model = load_model(source.path());
+  for (const auto& tensor : model->file.tensors()) {
+    const std::vector<std::byte> before(tensor.data.begin(), tensor.data.end());
+    model->file.drop_pages(tensor.data);
+    model->file.drop_pages(tensor.data.first(1));
+    CHECK(std::equal(before.begin(), before.end(), tensor.data.begin(), tensor.data.end()));
+  }
+  model->file.drop_pages({});
 }
 
 TEST_CASE("load_model: the weights stay valid until the model goes or releases them") {
