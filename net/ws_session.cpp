@@ -31,7 +31,7 @@ using error_code = boost::system::error_code;
 using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
-constexpr auto look_interval = std::chrono::milliseconds{50};
+constexpr std::chrono::milliseconds look_interval{50}, idle_look_interval{1000};
 constexpr int deaf_looks = 20;   ///< a second: it sends and does not read
 constexpr auto close_time = std::chrono::seconds{3};   ///< until the socket goes, once either side has said its close
 
@@ -87,7 +87,7 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   next_timer timer_;
   time_point age_deadline_ = time_point::max(), write_deadline_ = time_point::max();
   time_point message_deadline_ = time_point::max(), close_deadline_ = time_point::max();
-  time_point look_at_ = time_point::max();   ///< while something is under way: has the peer left meanwhile?
+  time_point look_at_ = time_point::max();   ///< has the peer left behind our back? Often while something is under way
   peer_watch watch_;
   beast::flat_buffer in_;
   ws_messages messages_;
@@ -134,7 +134,7 @@ void ws_session::on_accept(const error_code& ec) {
     if (kind != websocket::frame_type::close) on_control();
     watch();   // what we answer may not leave, and then nothing is read
   });
-  age_deadline_ = clock::now() + seconds(config_.ws_max_age_s);
+  age_deadline_ = clock::now() + seconds(config_.ws_max_age_s), look_at_ = clock::now() + idle_look_interval;
   arm_timer();
   read();
 }
@@ -381,13 +381,13 @@ void ws_session::on_timer() {
 
 /// A read answers pings and a close, so where those cannot leave it does not see the end of the peer's side either.
 void ws_session::look() {
-  look_at_ = time_point::max();
-  // Behind a broken frame the stream says its close and waits for the peer's, and tells us when that is over.
-  if (exchange_ && !ws_.is_open()) leave(core::end_reason::client_gone, state_->routes.engine.now());
+  // Behind a broken frame the stream says its close and waits for the peer's, for ever, without a word to us.
+  if (!closing_ && !ws_.is_open()) leave(core::end_reason::client_gone, state_->routes.engine.now());
   const auto seen = watch_.look(ws_.next_layer().native_handle(), reading_, deaf_looks);
   if (seen == peer_watch::sight::gone) return finish(core::end_reason::client_gone);
   if (seen == peer_watch::sight::deaf) return finish(core::end_reason::slow_reader);
-  if (exchange_ || writing_ || messages_.reading() || seen == peer_watch::sight::busy) watch();
+  const bool quiet = !exchange_ && !writing_ && !messages_.reading() && seen == peer_watch::sight::quiet;
+  look_at_ = clock::now() + (quiet ? idle_look_interval : look_interval);
 }
 
 }  // namespace

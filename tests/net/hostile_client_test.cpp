@@ -184,6 +184,16 @@ TEST_CASE("hostile client: floods of tiny frames end, and what they ran with the
   }
 }
 
+TEST_CASE("hostile client: one that stays behind a broken frame loses its place", "[net]") {
+  running_server s{patient()};
+  s.engine.play(held());
+  test_client idle{s.port}, busy{s.port};
+  REQUIRE(idle.upgrade().status == 101);
+  begin(s, busy);
+  for (test_client* c : {&idle, &busy}) c->send(frames(3, "", 1));   // no such opcode
+  check_ended(s);
+}
+
 TEST_CASE("hostile client: a half-close behind one ping and a full window is seen", "[net]") {
   for (const bool ping : {true, false}) {
     CAPTURE(ping);
