@@ -55,6 +55,8 @@ void add_scheduling(std::vector<option_spec>& t) {
                .unit = "tokens", .high = 1 << 24, .meaning = "context of a sequence", .unset = "the model's"});
   t.push_back({.name = "max-num-seqs", .aliases = {"parallel"}, .group = g, .field = &c::max_num_seqs, .low = 1,
                .high = 4096, .meaning = "sequences that run at once, at most one per token of a step"});
+  t.push_back({.name = "scheduling-policy", .group = g, .field = &c::scheduling_policy, .choices = {"fcfs", "priority"},
+               .meaning = "order of requests: as they come, or by their \"priority\" first, which any client may then name"});
   t.push_back({.name = "max-num-batched-tokens", .group = g, .field = &c::max_num_batched_tokens, .unit = "tokens",
                .low = 1, .high = 65536, .meaning = "tokens of one step"});
   t.push_back({.name = "max-num-queued-reqs", .group = g, .field = &c::max_num_queued_reqs, .low = 1,

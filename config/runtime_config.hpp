@@ -39,6 +39,7 @@ struct runtime_config {
   double queue_timeout_s = 60;                 ///< 0: none; the same for the next two
   double first_token_timeout_s = 120;
   double request_timeout_s = 600;
+  std::string scheduling_policy = "fcfs";      ///< fcfs, priority: whether requests may name one
   std::string on_disconnect = "stop";          ///< stop, keep_prefix: what a request that names none gets
 
   // net

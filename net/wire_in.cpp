@@ -171,7 +171,8 @@ const char* prompt_field(api_kind kind) {
 
 wire_limits limits_of(const runtime_config& config, const core::model_card& card) {
   wire_limits limits{config.served_model_names, card.vocab, config.max_n,
-                     std::uint64_t{config.max_num_seqs} + config.max_num_queued_reqs, card.model_context};
+                     std::uint64_t{config.max_num_seqs} + config.max_num_queued_reqs, card.model_context,
+                     config.scheduling_policy == "priority"};
   if (limits.models.empty()) limits.models.push_back(card.name);
   return limits;
 }

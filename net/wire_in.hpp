@@ -25,6 +25,7 @@ struct wire_limits {
   std::uint32_t max_n = 16;
   std::uint64_t max_at_once = 0;     ///< choices that may run or wait together; 0: not checked
   std::uint32_t context = 0;         ///< tokens; 0: not checked
+  bool priorities = true;            ///< requests may name one
 };
 wire_limits limits_of(const runtime_config&, const core::model_card&);
 

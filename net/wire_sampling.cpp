@@ -217,6 +217,9 @@ core::generation_request wire_fields::sampling_request() const {
   r.ignore_eos = boolean("ignore_eos", false);
   r.skip_special_tokens = boolean("skip_special_tokens", true);
   r.priority = static_cast<std::int32_t>(integer("priority", 0));
+  if (r.priority != 0 && !limits().priorities)
+    throw invalid_value("priority", fmt::format("'priority' is {}, allowed is 0: requests run as they come here "
+                                                "(--scheduling-policy fcfs).", r.priority));
   r.deadlines = read_deadlines(*this);
   r.cache_salt = read_salt(*this);
   if (const auto at = choice(*this, "on_disconnect", {"stop", "keep_prefix"}))

@@ -62,7 +62,7 @@ def test_C091_a_tight_pool_under_steady_arrivals_goes_on_completing(serve):
 
 
 def test_C092_a_preempted_request_sends_the_same_text_usage_and_logprobs(serve):
-    server = serve("--num-kv-blocks", 36)
+    server = serve("--num-kv-blocks", 36, "--scheduling-policy", "priority")
     victim = dict(prompt="A long story about a lighthouse:", max_tokens=400, logprobs=1, priority=10)
     solo = server.complete(**victim)
     rivals, events = [], 0

@@ -56,6 +56,26 @@ TEST_CASE("wire_in: defaults are those of the field table", "[net]") {
   CHECK(completions(R"({"prompt":"x"})").choices[0].parse_special);
 }
 
+TEST_CASE("wire_in: a priority is for a server that is told to go by it", "[net]") {
+  const auto limits_with = [](const char* policy) {
+    runtime_config config;
+    if (policy) config.scheduling_policy = policy;
+    core::model_card card;
+    card.name = "main";
+    card.vocab = 1000;
+    return limits_of(config, card);
+  };
+  const auto answer = [](const wire_limits& l, int priority) {
+    return parse_completions(R"({"prompt":"x","priority":)" + std::to_string(priority) + "}", l);
+  };
+  const auto refused = answer(limits_with(nullptr), -5);
+  REQUIRE(std::holds_alternative<api_error>(refused));
+  CHECK(std::get<api_error>(refused).param == "priority");
+  CHECK_THAT(std::get<api_error>(refused).message, Catch::Contains("-5") && Catch::Contains("--scheduling-policy"));
+  CHECK(std::holds_alternative<api_request>(answer(limits_with("fcfs"), 0)));
+  CHECK(std::get<api_request>(answer(limits_with("priority"), -5)).choices[0].priority == -5);
+}
+
 TEST_CASE("wire_in: fields arrive where they belong", "[net]") {
   const auto r = chat(R"(,"model":"alias","temperature":0,"top_p":0.5,"min_p":0.1,"top_k":-1,"seed":-3,"n":2,
     "stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},"logprobs":true,"top_logprobs":3,
