@@ -70,6 +70,9 @@ bool campaign::begins_alike(const client& one) const {
 asio::awaitable<bool> campaign::settle(const end_of_wave& end) {
   const auto& names = settings_.metrics;
   const auto deadline = clock::now() + std::chrono::seconds(*settings_.idle_timeout_s);
+  // The first page may be answered in the same turn of the server's I/O as the last ends of
+  // connections are seen, and before them; the second is asked for when they have been.
+  co_await scrape();
   auto page = co_await scrape();
   const auto steps = page.value(names.steps);
   while (!idle(page)) {
