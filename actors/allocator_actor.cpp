@@ -4,7 +4,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <memory>
 
-#include "actors/core/block_ledger.hpp"
+#include "actors/core/blocks/block_ledger.hpp"
 #include "actors/fail_stop.hpp"
 
 namespace troupe {
@@ -42,13 +42,16 @@ struct allocator {
     watcher->on_pool(record());
   }
 
-  core::kv_allocator_part look() const { return {ledger.counts(), ledger.census(), leaked, ledger.check()}; }
+  core::kv_allocator_part look() const {
+    return {ledger.counts(), ledger.census(), leaked, ledger.check()};
+  }
 
-  /// The sums after every release; the whole structure, which takes a millisecond with a big pool, at every audit and
-  /// every so many releases.
+  /// The sums after every release; the whole structure, which takes a millisecond with a big pool,
+  /// at every audit and every so many releases.
   void verify_release() {
     if (++releases % releases_per_check == 0) return verify();
-    if (!ledger.conserved()) report_violation(*watcher, "free + leased + cached + quarantined != total");
+    if (!ledger.conserved())
+      report_violation(*watcher, "free + leased + cached + quarantined != total");
   }
   void verify() const {
     if (const auto broken = ledger.check(); !broken.empty()) report_violation(*watcher, broken);
@@ -63,7 +66,8 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
                                                          const protocol::scheduler_actor& scheduler,
                                                          core::observer* watcher) {
   fail_stop(self, *watcher, "allocator");
-  auto state = std::make_shared<allocator>(allocator{core::block_ledger(options), forget_release, 0, watcher});
+  auto state = std::make_shared<allocator>(
+      allocator{core::block_ledger(options), forget_release, 0, watcher});
   watcher->on_pool(state->record());
   return {
       [=](const core::reserve& ask) {
@@ -79,12 +83,14 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
       },
       [=](const core::publish& computed) {
         if (!state->ledger.publish(computed))
-          report_violation(*state->watcher, "blocks were published that do not follow the lease's last");
+          report_violation(*state->watcher,
+                           "blocks were published that do not follow the lease's last");
       },
       [=](const core::release& ask) {
         if (state->is_to_be_forgotten(ask)) return;
         const auto back = state->ledger.release(ask);
-        if (back.held > 0) state->watcher->on_released(ask.why, ask.preempted, back.held, state->record());
+        if (back.held > 0)
+          state->watcher->on_released(ask.why, ask.preempted, back.held, state->record());
         state->verify_release();
         self->send(scheduler, core::released{ask.lease, back.usable});
       },
@@ -92,7 +98,8 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
         protocol::leaked found;
         state->audit(census, found);
         state->verify();
-        if (!found.leases.empty()) self->send(scheduler, std::move(found));  // it knows their history
+        if (!found.leases.empty())
+          self->send(scheduler, std::move(found));  // it knows their history
       },
       [=](const protocol::kv_inquiry& ask) { ask.answer(state->look()); },
   };

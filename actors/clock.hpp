@@ -1,9 +1,9 @@
-// The actors' time: microseconds of the steady clock, from whichever clock a shell is given. The machines see only
-// the number.
+// The actors' time: microseconds of the steady clock, from whichever clock a shell is given. The
+// machines see only the number.
 #pragma once
 #include <chrono>
 
-#include "actors/core/ids.hpp"
+#include "actors/api/ids.hpp"
 
 namespace troupe {
 

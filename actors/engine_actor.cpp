@@ -50,7 +50,8 @@ struct engine_door {
     if (!ask.reader) return;
     const auto key = ++last_key;
     if (readers[ask.reader.address()]++ == 0) self->monitor(ask.reader);
-    running one{ask.tag, ask.reader, std::make_shared<mailbox_sink>(engine_shell{self}, key), nullptr};
+    running one{ask.tag, ask.reader, std::make_shared<mailbox_sink>(engine_shell{self}, key),
+                nullptr};
     one.handle = engine->submit(ask.request, one.sink);
     key_of[one.handle->id()] = key;
     requests.emplace(key, std::move(one));
@@ -73,7 +74,8 @@ struct engine_door {
     self->request(to.reader, reader_limit, protocol::text_arrived{to.tag, to.handle->id(), delta})
         .then(
             [this, key] {
-              if (const auto found = requests.find(key); found != requests.end()) found->second.handle->delivered();
+              if (const auto found = requests.find(key); found != requests.end())
+                found->second.handle->delivered();
             },
             [this, key](const caf::error& why) {
               const auto late = requests.find(key);
@@ -114,8 +116,9 @@ struct engine_door {
 
 }  // namespace
 
-engine_shell::behavior_type engine_actor(engine_shell::pointer self, core::generation_engine* engine,
-                                          core::observer* watcher, std::chrono::milliseconds reader_limit) {
+engine_shell::behavior_type engine_actor(engine_shell::pointer self,
+                                         core::generation_engine* engine, core::observer* watcher,
+                                         std::chrono::milliseconds reader_limit) {
   fail_stop(self, *watcher, "engine actor");
   const auto state = std::make_shared<engine_door>(engine_door{self, engine, reader_limit});
   self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });

@@ -1,10 +1,10 @@
-// The engine's door for a host's actors: a client of core::generation_engine like any other, that speaks typed messages.
-// One per runtime, spawned when it is first asked for. Keeps each request's sink, monitors its reader, holds the credit of
-// one delta; decides nothing and touches no lease.
+// The engine's door for a host's actors: a client of core::generation_engine like any other, that
+// speaks typed messages. One per runtime, spawned when it is first asked for. Keeps each request's
+// sink, monitors its reader, holds the credit of one delta; decides nothing and touches no lease.
 #pragma once
 #include <chrono>
 
-#include "actors/core/observer.hpp"
+#include "actors/api/observer.hpp"
 #include "actors/protocol/engine.hpp"
 
 namespace troupe {
@@ -12,9 +12,10 @@ namespace troupe {
 /// What the host sees of it, and the events of its own sinks.
 using engine_shell = protocol::engine_actor::extend<caf::reacts_to<protocol::sink_event>>;
 
-/// `engine` and `watcher` must outlive the actor. A reader that keeps one text longer than `reader_limit` ends as
-/// slow_reader.
-engine_shell::behavior_type engine_actor(engine_shell::pointer self, core::generation_engine* engine,
-                                          core::observer* watcher, std::chrono::milliseconds reader_limit);
+/// `engine` and `watcher` must outlive the actor. A reader that keeps one text longer than
+/// `reader_limit` ends as slow_reader.
+engine_shell::behavior_type engine_actor(engine_shell::pointer self,
+                                         core::generation_engine* engine, core::observer* watcher,
+                                         std::chrono::milliseconds reader_limit);
 
 }  // namespace troupe

@@ -75,8 +75,8 @@ protocol::executor_actor::behavior_type executor_actor(protocol::executor_actor:
           watcher->on_step(to_record(plan, report.elapsed_us));
           self->send(scheduler, std::move(report));
         } catch (const std::exception& e) {
-          // The backend has thrown before it touched the pool (plan) or with the step over (run): the blocks are
-          // quiet either way, so the step counts as failed and the engine goes on.
+          // The backend has thrown before it touched the pool (plan) or with the step over (run):
+          // the blocks are quiet either way, so the step counts as failed and the engine goes on.
           self->send(scheduler, core::step_failed{plan.step, e.what()});
         }
       },

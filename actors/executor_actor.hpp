@@ -1,9 +1,9 @@
-// The executor: turns a step plan into a batch, runs it on the backend, reports. Waits on nothing but its own step and
-// keeps no request state. Detached in production; the backend is its own.
+// The executor: turns a step plan into a batch, runs it on the backend, reports. Waits on nothing
+// but its own step and keeps no request state. Detached in production; the backend is its own.
 #pragma once
 #include <memory>
 
-#include "actors/core/observer.hpp"
+#include "actors/api/observer.hpp"
 #include "actors/protocol/scheduler.hpp"
 #include "gpu/backend.hpp"
 

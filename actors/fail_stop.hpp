@@ -1,9 +1,10 @@
-// What every engine actor does with our own mistakes: an exception ends the actor (and by its monitors the runtime), a
-// violated invariant aborts in sanitizer builds and is reported and survived in release.
+// What every engine actor does with our own mistakes: an exception ends the actor (and by its
+// monitors the runtime), a violated invariant aborts in sanitizer builds and is reported and
+// survived in release.
 #pragma once
 #include <string>
 
-#include "actors/core/observer.hpp"
+#include "actors/api/observer.hpp"
 
 namespace caf {
 class scheduled_actor;

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "gpu/cpu/host_limits.hpp"
+#include "gpu/host_limits.hpp"
 
 namespace troupe {
 namespace {

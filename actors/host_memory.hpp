@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "gpu/cpu/memory_region.hpp"
+#include "gpu/memory_region.hpp"
 
 namespace troupe {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <mutex>
 
-#include "actors/core/block_checksum.hpp"
-#include "actors/core/move_ledger.hpp"
+#include "actors/core/blocks/block_checksum.hpp"
+#include "actors/core/blocks/move_ledger.hpp"
 #include "actors/fail_stop.hpp"
 
 namespace troupe {
@@ -136,7 +136,9 @@ struct mover {
     tell_tier();
   }
 
-  core::kv_mover_part look() const { return {ledger.counts(), ledger.census(), leaked, ledger.check()}; }
+  core::kv_mover_part look() const {
+    return {ledger.counts(), ledger.census(), leaked, ledger.check()};
+  }
 
   void audit(const std::vector<core::lease_id>& parked) {
     if (const auto lost = ledger.drop_unknown(parked); lost > 0) {

@@ -5,7 +5,7 @@
 #pragma once
 #include <memory>
 
-#include "actors/core/observer.hpp"
+#include "actors/api/observer.hpp"
 #include "actors/host_memory.hpp"
 #include "actors/protocol/mover.hpp"
 #include "actors/protocol/scheduler.hpp"

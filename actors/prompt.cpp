@@ -6,7 +6,8 @@ namespace troupe {
 namespace {
 
 std::vector<gpu::template_span> rendered(const gpu::loaded_model& model,
-                                         const std::vector<core::chat_message>& messages, bool add_generation_prompt) {
+                                         const std::vector<core::chat_message>& messages,
+                                         bool add_generation_prompt) {
   std::vector<gpu::chat_turn> turns;
   turns.reserve(messages.size());
   for (const auto& message : messages) turns.push_back({message.role, message.content});
@@ -21,20 +22,21 @@ std::vector<gpu::template_span> rendered(const gpu::loaded_model& model,
 void check_ids(const std::vector<token_id>& tokens, std::uint32_t vocab, const char* field) {
   for (const auto token : tokens)
     if (token < 0 || static_cast<std::uint32_t>(token) >= vocab)
-      throw prompt_error{core::refusal::invalid_token, std::string(field) + ": token id " + std::to_string(token) +
-                                                           " is outside the vocabulary of " +
-                                                           std::to_string(vocab) + " tokens"};
+      throw prompt_error{core::refusal::invalid_token,
+                         std::string(field) + ": token id " + std::to_string(token) +
+                             " is outside the vocabulary of " + std::to_string(vocab) + " tokens"};
 }
 
 }  // namespace
 
-prompt_reading::prompt_reading(const gpu::loaded_model& model, const core::generation_request& request,
-                               std::uint32_t context)
+prompt_reading::prompt_reading(const gpu::loaded_model& model,
+                               const core::generation_request& request, std::uint32_t context)
     : model_(&model), context_(context), answer_tokens_(request.max_tokens == 0u ? 0 : 1) {
   const auto& vocabulary = model.vocabulary;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
     text_.emplace(vocabulary, *text, request.parse_special);
-    if (request.add_special_tokens && vocabulary.add_bos() && vocabulary.bos() >= 0) tokens_ = {vocabulary.bos()};
+    if (request.add_special_tokens && vocabulary.add_bos() && vocabulary.bos() >= 0)
+      tokens_ = {vocabulary.bos()};
   } else if (const auto* ids = std::get_if<std::vector<token_id>>(&request.prompt)) {
     tokens_ = *ids;
     check_ids(tokens_, vocabulary.vocab_size(), "prompt");
@@ -65,7 +67,8 @@ void prompt_reading::refuse_when_long(std::size_t at_least) const {
   if (context_ == 0 || at_least + answer_tokens_ <= context_) return;
   throw prompt_error{core::refusal::context_length,
                      "This model's maximum context length is " + std::to_string(context_) +
-                         " tokens, however the prompt has at least " + std::to_string(at_least) + " tokens"};
+                         " tokens, however the prompt has at least " + std::to_string(at_least) +
+                         " tokens"};
 }
 
 // The template takes time for every message and copies all they say several times.

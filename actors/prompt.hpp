@@ -1,14 +1,15 @@
-// From what a client sent to token ids: chat template, special tokens by trust, bos. Pure work over a loaded model, in
-// slices: sessions share their threads with everybody, and the synchronous /tokenize ends when the runtime stops.
+// From what a client sent to token ids: chat template, special tokens by trust, bos. Pure work over
+// a loaded model, in slices: sessions share their threads with everybody, and the synchronous
+// /tokenize ends when the runtime stops.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "actors/core/generation.hpp"
+#include "actors/api/generation.hpp"
 #include "gpu/make_backend.hpp"
-#include "gpu/model/tokenization.hpp"
+#include "gpu/model/text/tokenization.hpp"
 
 namespace troupe {
 
@@ -21,11 +22,14 @@ struct prompt_error {
 /// One prompt on its way to tokens. `model` must outlive it, and `request` the constructor.
 class prompt_reading {
  public:
-  /// Renders a chat, unless it has more messages than `context` tokens, or more bytes than so many tokens can have;
-  /// whether the template shows them or not. `context` 0: no limit. Throws prompt_error.
-  prompt_reading(const gpu::loaded_model& model, const core::generation_request& request, std::uint32_t context);
+  /// Renders a chat, unless it has more messages than `context` tokens, or more bytes than so many
+  /// tokens can have; whether the template shows them or not. `context` 0: no limit. Throws
+  /// prompt_error.
+  prompt_reading(const gpu::loaded_model& model, const core::generation_request& request,
+                 std::uint32_t context);
 
-  /// As gpu::tokenization::advance(). Throws prompt_error as soon as what is not read yet can't make the prompt fit.
+  /// As gpu::tokenization::advance(). Throws prompt_error as soon as what is not read yet can't
+  /// make the prompt fit.
   bool advance(std::size_t budget);
   std::vector<token_id> take() { return std::move(tokens_); }
 
@@ -35,7 +39,7 @@ class prompt_reading {
 
   const gpu::loaded_model* model_;
   std::uint32_t context_, answer_tokens_;
-  std::vector<token_id> tokens_;                 // bos in front, or those the client gave
+  std::vector<token_id> tokens_;  // bos in front, or those the client gave
   std::optional<gpu::tokenization> text_;
 };
 

@@ -19,9 +19,9 @@
 #include "actors/executor_actor.hpp"
 #include "actors/mover_actor.hpp"
 #include "actors/prompt.hpp"
-#include "actors/runtime_actors.hpp"
-#include "actors/runtime_system.hpp"
-#include "actors/runtime_probe.hpp"
+#include "actors/runtime/runtime_actors.hpp"
+#include "actors/runtime/runtime_probe.hpp"
+#include "actors/runtime/runtime_system.hpp"
 #include "actors/scheduler_actor.hpp"
 #include "actors/session_actor.hpp"
 
@@ -39,8 +39,12 @@ void note(std::atomic<core::time_us>& time, core::time_us seen) {
 /// The caller's end of one session.
 class session_handle final : public core::generation {
  public:
-  session_handle(core::request_id id, protocol::session_actor session, shared_phase phase, shared_time left_at)
-      : id_(id), session_(std::move(session)), phase_(std::move(phase)), left_at_(std::move(left_at)) {}
+  session_handle(core::request_id id, protocol::session_actor session, shared_phase phase,
+                 shared_time left_at)
+      : id_(id),
+        session_(std::move(session)),
+        phase_(std::move(phase)),
+        left_at_(std::move(left_at)) {}
   core::request_id id() const override { return id_; }
   core::life_phase phase() const override { return *phase_; }
   void delivered() override { caf::anon_send(session_, protocol::delivered{}); }
@@ -70,7 +74,8 @@ class ended_handle final : public core::generation {
 };
 
 /// Watches the engine's actors; the first death is fatal.
-caf::behavior supervisor(caf::event_based_actor* self, const std::vector<caf::strong_actor_ptr>& watched,
+caf::behavior supervisor(caf::event_based_actor* self,
+                         const std::vector<caf::strong_actor_ptr>& watched,
                          const std::shared_ptr<scheduler_gauges>& gauges, core::observer* watcher,
                          const std::function<void(const std::string&)>& on_fatal) {
   constexpr const char* roles[] = {"scheduler", "allocator", "executor", "mover"};
@@ -83,7 +88,8 @@ caf::behavior supervisor(caf::event_based_actor* self, const std::vector<caf::st
     // A shutdown of our own is announced before it happens.
     if (gauges->failed || down.reason == caf::exit_reason::user_shutdown) return;
     gauges->failed = true;
-    const auto found = std::find(addresses.begin(), addresses.end(), down.source) - addresses.begin();
+    const auto found =
+        std::find(addresses.begin(), addresses.end(), down.source) - addresses.begin();
     try {
       on_fatal(std::string("the ") + roles[std::min<std::ptrdiff_t>(found, 3)] +
                " died: " + caf::to_string(down.reason));
@@ -95,15 +101,17 @@ caf::behavior supervisor(caf::event_based_actor* self, const std::vector<caf::st
 }
 
 std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
 core::model_card make_card(const runtime_config& config, const gpu::loaded_model& model,
                            const core::scheduler_limits& limits) {
   core::model_card card;
-  card.name = config.served_model_names.empty() ? std::filesystem::path(config.model).stem().string()
-                                                : config.served_model_names.front();
+  card.name = config.served_model_names.empty()
+                  ? std::filesystem::path(config.model).stem().string()
+                  : config.served_model_names.front();
   card.context = limits.effective_context();
   card.model_context = limits.model_context;
   card.created = unix_seconds();
@@ -111,11 +119,14 @@ core::model_card make_card(const runtime_config& config, const gpu::loaded_model
   if (model.vocabulary.bos() >= 0) card.bos = model.vocabulary.bytes(model.vocabulary.bos());
   if (const auto eos = model.file.find_uint("tokenizer.ggml.eos_token_id"))
     card.eos = model.vocabulary.bytes(static_cast<token_id>(*eos));
-  if (const auto* text = model.file.find_string("tokenizer.chat_template")) card.chat_template = *text;
+  if (const auto* text = model.file.find_string("tokenizer.chat_template"))
+    card.chat_template = *text;
   return card;
 }
 
-std::uint64_t to_ms(double seconds) { return static_cast<std::uint64_t>(seconds * 1000.0); }
+std::uint64_t to_ms(double seconds) {
+  return static_cast<std::uint64_t>(seconds * 1000.0);
+}
 
 }  // namespace
 
@@ -128,8 +139,9 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
   limits.max_num_queued_reqs = config.max_num_queued_reqs;
   limits.block_size = device.block_size;
   limits.num_blocks = device.num_blocks;
-  limits.model_context = config.max_model_len == 0 ? model.config.context
-                                                   : std::min(model.config.context, config.max_model_len);
+  limits.model_context = config.max_model_len == 0
+                             ? model.config.context
+                             : std::min(model.config.context, config.max_model_len);
   limits.end_tokens = model.vocabulary.end_tokens();
   limits.vocab = model.config.vocab;
   limits.deadlines = {to_ms(config.queue_timeout_s), to_ms(config.first_token_timeout_s),
@@ -144,8 +156,9 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
 
 struct runtime::impl {
   /// `host` none: a system of our own.
-  impl(caf::actor_system* host_system, const runtime_config& config, std::shared_ptr<const gpu::loaded_model> loaded,
-       std::shared_ptr<gpu::backend> backend, core::observer& observer)
+  impl(caf::actor_system* host_system, const runtime_config& config,
+       std::shared_ptr<const gpu::loaded_model> loaded, std::shared_ptr<gpu::backend> backend,
+       core::observer& observer)
       : limits(make_limits(config, *loaded, backend->info())),
         card(make_card(config, *loaded, limits)),
         device(std::move(backend)),
@@ -163,7 +176,8 @@ struct runtime::impl {
     reader_limit = std::chrono::milliseconds(to_ms(config.client_send_timeout_s));
     context.keep_prefix = config.on_disconnect == "keep_prefix";
     forget_release = config.plant_leak;
-    if (limits.park) host = std::make_shared<host_memory>(config.kv_offloading_bytes, device->info().block_bytes);
+    if (limits.park)
+      host = std::make_shared<host_memory>(config.kv_offloading_bytes, device->info().block_bytes);
   }
 
   core::scheduler_limits limits;
@@ -177,36 +191,42 @@ struct runtime::impl {
   std::unique_ptr<own_system> own;
   runtime_actors actors;
   protocol::allocator_actor allocator;
-  // Handles would keep the threads of these two when the system goes first; the scheduler has the handles.
+  // Handles would keep the threads of these two when the system goes first; the scheduler has the
+  // handles.
   caf::weak_actor_ptr executor, mover;
   caf::actor guard;
   std::optional<runtime_probe> probe;
   std::atomic<bool> stopping{false};
   std::uint32_t forget_release = 0;  // a planted leak
   std::mutex door_mutex;
-  engine_shell door;   // none until a host asks for it
+  engine_shell door;  // none until a host asks for it
   std::chrono::milliseconds reader_limit;
 };
 
 runtime::runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
                  std::shared_ptr<gpu::backend> device, core::observer& watcher,
                  std::function<void(const std::string&)> on_fatal)
-    : runtime(std::make_unique<impl>(nullptr, config, std::move(model), std::move(device), watcher), std::move(on_fatal)) {}
+    : runtime(std::make_unique<impl>(nullptr, config, std::move(model), std::move(device), watcher),
+              std::move(on_fatal)) {}
 
-runtime::runtime(caf::actor_system& host, const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
+runtime::runtime(caf::actor_system& host, const runtime_config& config,
+                 std::shared_ptr<const gpu::loaded_model> model,
                  std::shared_ptr<gpu::backend> device, core::observer& watcher,
                  std::function<void(const std::string&)> on_fatal)
-    : runtime(std::make_unique<impl>(&host, config, std::move(model), std::move(device), watcher), std::move(on_fatal)) {}
+    : runtime(std::make_unique<impl>(&host, config, std::move(model), std::move(device), watcher),
+              std::move(on_fatal)) {}
 
 runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::string&)> on_fatal)
     : impl_(std::move(parts)) {
   auto& x = *impl_;
   const auto scheduler = x.actors.spawn(scheduler_actor, x.limits, x.gauges, x.watcher);
   x.context.scheduler = scheduler;
-  const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size, x.limits.prefix_caching};
+  const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size,
+                                  x.limits.prefix_caching};
   x.allocator = x.actors.spawn(allocator_actor, pool, x.forget_release, scheduler, x.watcher);
   // A thread of its own: a step blocks it, and a pool worker must never block.
-  const auto executor = x.actors.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
+  const auto executor =
+      x.actors.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
   x.executor = caf::actor_cast<caf::weak_actor_ptr>(executor);
   protocol::mover_actor mover;
   if (x.host)  // checksums of a chunk keep its thread for a millisecond
@@ -237,8 +257,9 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
   auto phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
   auto context = x.context;
   const auto left_at = context.left_at = std::make_shared<std::atomic<core::time_us>>(0);
-  auto session = x.actors.spawn(session_actor, context, id,
-                                std::make_shared<core::generation_request>(std::move(request)), sink, phase);
+  auto session =
+      x.actors.spawn(session_actor, context, id,
+                     std::make_shared<core::generation_request>(std::move(request)), sink, phase);
   if (!session) {
     core::generation_end end;
     end.reason = core::end_reason::shutdown;
@@ -259,9 +280,15 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
   return std::make_shared<session_handle>(id, std::move(session), std::move(phase), left_at);
 }
 
-core::engine_probe* runtime::probe() { return &*impl_->probe; }
-const core::model_card& runtime::card() const { return impl_->card; }
-const core::scheduler_limits& runtime::limits() const { return impl_->limits; }
+core::engine_probe* runtime::probe() {
+  return &*impl_->probe;
+}
+const core::model_card& runtime::card() const {
+  return impl_->card;
+}
+const core::scheduler_limits& runtime::limits() const {
+  return impl_->limits;
+}
 
 core::engine_health runtime::health() const {
   const auto& gauges = *impl_->gauges;
@@ -271,7 +298,8 @@ core::engine_health runtime::health() const {
   health.running = gauges.running;
   health.waiting = gauges.waiting;
   if (gauges.busy)
-    health.stalled_us = static_cast<std::uint64_t>(std::max<core::time_us>(0, now() - gauges.progress_at));
+    health.stalled_us =
+        static_cast<std::uint64_t>(std::max<core::time_us>(0, now() - gauges.progress_at));
   return health;
 }
 
@@ -294,9 +322,13 @@ std::string runtime::decode(const std::vector<token_id>& tokens) const {
   return out + text.flush();
 }
 
-std::string runtime::token_bytes(token_id token) const { return impl_->context.model->vocabulary.bytes(token); }
+std::string runtime::token_bytes(token_id token) const {
+  return impl_->context.model->vocabulary.bytes(token);
+}
 
-core::time_us runtime::now() const { return to_time_us(std::chrono::steady_clock::now()); }
+core::time_us runtime::now() const {
+  return to_time_us(std::chrono::steady_clock::now());
+}
 
 void runtime::drain() {
   impl_->gauges->draining = true;
@@ -305,8 +337,9 @@ void runtime::drain() {
 
 void runtime::stop(core::end_reason why) {
   impl_->gauges->draining = impl_->stopping = true;
-  impl_->actors.while_open(
-      [&] { caf::anon_send(impl_->context.scheduler, core::stop{why, "the server is shutting down"}); });
+  impl_->actors.while_open([&] {
+    caf::anon_send(impl_->context.scheduler, core::stop{why, "the server is shutting down"});
+  });
 }
 
 bool runtime::wait_stopped(std::chrono::milliseconds at_most) const {
@@ -331,11 +364,14 @@ struct runtime_door {
   static protocol::engine_actor of(runtime& engine) {
     auto& x = *engine.impl_;
     const std::lock_guard lock(x.door_mutex);
-    if (!x.door && !x.actors.system_gone()) x.door = x.actors.spawn(engine_actor, &engine, x.watcher, x.reader_limit);
+    if (!x.door && !x.actors.system_gone())
+      x.door = x.actors.spawn(engine_actor, &engine, x.watcher, x.reader_limit);
     return x.actors.system_gone() ? protocol::engine_actor{} : protocol::engine_actor{x.door};
   }
 };
 
-protocol::engine_actor actor_of(runtime& engine) { return runtime_door::of(engine); }
+protocol::engine_actor actor_of(runtime& engine) {
+  return runtime_door::of(engine);
+}
 
 }  // namespace troupe

@@ -1,15 +1,16 @@
-// The composition root: spawns the actors, wires them, watches them, and is the embedding API (core::generation_engine).
-// Lives in a CAF system of its own or, by actors/embedding.hpp, in a host's; shows no CAF type either way.
-// The only place that picks detached or pooled. If scheduler, allocator, executor or mover dies the runtime fails stop: every
-// session ends by name and `on_fatal` is called once; it never exits the process itself.
+// The composition root: spawns the actors, wires them, watches them, and is the embedding API
+// (core::generation_engine). Lives in a CAF system of its own or, by
+// actors/embedding/caf_system.hpp, in a host's; shows no CAF type either way. The only place that
+// picks detached or pooled. If scheduler, allocator, executor or mover dies the runtime fails stop:
+// every session ends by name and `on_fatal` is called once; it never exits the process itself.
 #pragma once
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "actors/core/generation.hpp"
-#include "actors/core/observer.hpp"
+#include "actors/api/generation.hpp"
+#include "actors/api/observer.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "config/runtime_config.hpp"
 #include "gpu/make_backend.hpp"
@@ -21,20 +22,22 @@ class actor_system;
 namespace troupe {
 
 /// The limits the scheduler works under, from configuration, model and device.
-core::scheduler_limits make_limits(const runtime_config&, const gpu::loaded_model&, const gpu::device_info&);
+core::scheduler_limits make_limits(const runtime_config&, const gpu::loaded_model&,
+                                   const gpu::device_info&);
 
 class runtime final : public core::generation_engine {
  public:
-  /// The observer and `on_fatal`'s targets must outlive the runtime. `on_fatal` is called once, from an actor's thread: it
-  /// must not destroy the runtime there.
+  /// The observer and `on_fatal`'s targets must outlive the runtime. `on_fatal` is called once,
+  /// from an actor's thread: it must not destroy the runtime there.
   runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
           std::shared_ptr<gpu::backend> device, core::observer& watcher,
           std::function<void(const std::string&)> on_fatal);
-  /// Inside a host's system: see actors/embedding.hpp.
-  runtime(caf::actor_system& host, const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
-          std::shared_ptr<gpu::backend> device, core::observer& watcher,
-          std::function<void(const std::string&)> on_fatal);
-  /// Ends every request (shutdown), waits for the step in flight and for all actors of ours. Not from an actor's thread.
+  /// Inside a host's system: see actors/embedding/caf_system.hpp.
+  runtime(caf::actor_system& host, const runtime_config& config,
+          std::shared_ptr<const gpu::loaded_model> model, std::shared_ptr<gpu::backend> device,
+          core::observer& watcher, std::function<void(const std::string&)> on_fatal);
+  /// Ends every request (shutdown), waits for the step in flight and for all actors of ours. Not
+  /// from an actor's thread.
   ~runtime() override;
 
   std::shared_ptr<core::generation> submit(core::generation_request,
@@ -61,7 +64,7 @@ class runtime final : public core::generation_engine {
   void crash(role);
 
  private:
-  friend struct runtime_door;  // the host's typed way in, actors/embedding.hpp
+  friend struct runtime_door;  // the host's typed way in, actors/embedding/caf_system.hpp
   struct impl;
   runtime(std::unique_ptr<impl>, std::function<void(const std::string&)> on_fatal);
   std::unique_ptr<impl> impl_;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "actors/clock.hpp"
-#include "actors/core/lease_history.hpp"
+#include "actors/core/blocks/lease_history.hpp"
 #include "actors/fail_stop.hpp"
 
 namespace troupe {
@@ -34,7 +34,8 @@ struct scheduler {
   protocol::scheduler_neighbours neighbours;
   std::unordered_map<core::request_id, client> clients;
   std::map<caf::actor_addr, core::request_id> by_address;
-  std::unordered_map<core::lease_id, core::time_us> awaited;  // released leases, and when their cause was seen
+  std::unordered_map<core::lease_id, core::time_us>
+      awaited;  // released leases, and when their cause was seen
   core::lease_history history;
   core::effects out;
   bool ticking = false;
@@ -55,7 +56,8 @@ struct scheduler {
             perform(x);
           },
           effect);
-    const bool busy = !machine.at_rest();  // nobody expects progress from a request that waits for its reader
+    const bool busy =
+        !machine.at_rest();  // nobody expects progress from a request that waits for its reader
     if (busy && !gauges->busy) gauges->progress_at = at;
     gauges->busy = busy;
     if (gauges->running != machine.running() || gauges->waiting != machine.waiting()) {
@@ -73,18 +75,30 @@ struct scheduler {
   template <class Any>
   void remember(const Any&, core::time_us) {}
   void remember(const core::cancel& x, core::time_us at) { history.note(x.request, "cancel", at); }
-  void remember(const core::reader_stalled& x, core::time_us at) { history.note(x.request, "reader_stalled", at); }
-  void remember(const core::reader_resumed& x, core::time_us at) { history.note(x.request, "reader_resumed", at); }
+  void remember(const core::reader_stalled& x, core::time_us at) {
+    history.note(x.request, "reader_stalled", at);
+  }
+  void remember(const core::reader_resumed& x, core::time_us at) {
+    history.note(x.request, "reader_resumed", at);
+  }
   void remember(const core::granted& x, core::time_us at) { history.note(x.lease, "granted", at); }
   void remember(const core::denied& x, core::time_us at) { history.note(x.lease, "denied", at); }
-  void remember(const core::released& x, core::time_us at) { history.note(x.lease, "released", at); }
+  void remember(const core::released& x, core::time_us at) {
+    history.note(x.lease, "released", at);
+  }
   void remember(const core::admitted& x, core::time_us at) { history.begin(x.request, at); }
   void remember(const core::reserve& x, core::time_us at) { history.note(x.lease, "reserve", at); }
   void remember(const core::release& x, core::time_us at) { history.note(x.lease, "release", at); }
-  void remember(const core::move_out& x, core::time_us at) { history.note(x.lease, "move_out", at); }
+  void remember(const core::move_out& x, core::time_us at) {
+    history.note(x.lease, "move_out", at);
+  }
   void remember(const core::move_in& x, core::time_us at) { history.note(x.parked, "move_in", at); }
-  void remember(const core::drop_parked& x, core::time_us at) { history.note(x.parked, "drop_parked", at); }
-  void remember(const core::preempted& x, core::time_us at) { history.note(x.request, "preempted", at); }
+  void remember(const core::drop_parked& x, core::time_us at) {
+    history.note(x.parked, "drop_parked", at);
+  }
+  void remember(const core::preempted& x, core::time_us at) {
+    history.note(x.request, "preempted", at);
+  }
   void remember(const core::step_plan& x, core::time_us at) {
     for (const auto& item : x.items) history.note(item.request, "step_plan", at);
   }
@@ -149,7 +163,7 @@ struct scheduler {
   void perform(core::publish& x) { self->send(neighbours.allocator, std::move(x)); }
   void perform(core::release& x) {
     if (const auto found = clients.find(x.lease.request);
-               !x.preempted && found != clients.end() && found->second.cancel_seen_at) {
+        !x.preempted && found != clients.end() && found->second.cancel_seen_at) {
       awaited[x.lease] = *found->second.cancel_seen_at;
     }
     self->send(neighbours.allocator, x);
@@ -201,9 +215,11 @@ struct scheduler {
   }
 
   void on_down(const caf::down_msg& down) {
-    if (down.source == neighbours.allocator.address() || down.source == neighbours.executor.address() ||
+    if (down.source == neighbours.allocator.address() ||
+        down.source == neighbours.executor.address() ||
         (neighbours.mover && down.source == neighbours.mover.address())) {
-      // Fail stop: the sessions monitor this actor and end by name, the runtime reports and the process goes.
+      // Fail stop: the sessions monitor this actor and end by name, the runtime reports and the
+      // process goes.
       self->quit(caf::make_error(caf::sec::runtime_error, "a neighbour of the scheduler died"));
       return;
     }
@@ -214,10 +230,9 @@ struct scheduler {
 
 }  // namespace
 
-protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_actor::pointer self,
-                                                         const core::scheduler_limits& limits,
-                                                         const std::shared_ptr<scheduler_gauges>& gauges,
-                                                         core::observer* watcher) {
+protocol::scheduler_actor::behavior_type scheduler_actor(
+    protocol::scheduler_actor::pointer self, const core::scheduler_limits& limits,
+    const std::shared_ptr<scheduler_gauges>& gauges, core::observer* watcher) {
   fail_stop(self, *watcher, "scheduler");
   auto state = std::make_shared<scheduler>(self, limits, gauges, watcher);
   self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });

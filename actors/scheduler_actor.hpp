@@ -1,10 +1,11 @@
-// The scheduler: a scheduler_machine behind a mailbox. Translates messages to events and effects to messages; decides
-// nothing. Monitors sessions (a dead session is a cancel) and its neighbours (their death is its own).
+// The scheduler: a scheduler_machine behind a mailbox. Translates messages to events and effects to
+// messages; decides nothing. Monitors sessions (a dead session is a cancel) and its neighbours
+// (their death is its own).
 #pragma once
 #include <atomic>
 #include <memory>
 
-#include "actors/core/observer.hpp"
+#include "actors/api/observer.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "actors/protocol/scheduler.hpp"
 
@@ -18,9 +19,8 @@ struct scheduler_gauges {
   std::atomic<bool> draining{false}, stopped{false}, failed{false};
 };
 
-protocol::scheduler_actor::behavior_type scheduler_actor(protocol::scheduler_actor::pointer self,
-                                                         const core::scheduler_limits& limits,
-                                                         const std::shared_ptr<scheduler_gauges>& gauges,
-                                                         core::observer* watcher);
+protocol::scheduler_actor::behavior_type scheduler_actor(
+    protocol::scheduler_actor::pointer self, const core::scheduler_limits& limits,
+    const std::shared_ptr<scheduler_gauges>& gauges, core::observer* watcher);
 
 }  // namespace troupe

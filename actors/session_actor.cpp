@@ -9,7 +9,7 @@
 #include "actors/clock.hpp"
 #include "actors/fail_stop.hpp"
 #include "actors/prompt.hpp"
-#include "gpu/model/pre_tokenizer_classes.hpp"
+#include "gpu/model/text/pre_tokenizer_classes.hpp"
 
 namespace troupe {
 namespace {
@@ -30,7 +30,8 @@ core::session_options machine_options(const session_context& context, core::requ
                                       const core::generation_request& request) {
   core::session_options options;
   options.request = id;
-  options.stop = {request.stop, request.include_stop_in_output, request.boundary, is_letter_or_digit};
+  options.stop = {request.stop, request.include_stop_in_output, request.boundary,
+                  is_letter_or_digit};
   options.repetition = request.repetition;
   options.min_tokens = request.min_tokens;
   options.want_logprobs = request.top_logprobs >= 0;
@@ -39,10 +40,15 @@ core::session_options machine_options(const session_context& context, core::requ
 }
 
 struct session {
-  session(protocol::session_actor::pointer actor, const session_context& shared, core::request_id request_id,
-          std::shared_ptr<core::generation_request> asked, std::weak_ptr<core::generation_sink> client,
-          shared_phase told)
-      : self(actor), context(shared), id(request_id), request(std::move(asked)), sink(std::move(client)), phase(std::move(told)),
+  session(protocol::session_actor::pointer actor, const session_context& shared,
+          core::request_id request_id, std::shared_ptr<core::generation_request> asked,
+          std::weak_ptr<core::generation_sink> client, shared_phase told)
+      : self(actor),
+        context(shared),
+        id(request_id),
+        request(std::move(asked)),
+        sink(std::move(client)),
+        phase(std::move(told)),
         machine(machine_options(shared, request_id, *request)),
         text(shared.model->vocabulary, request->skip_special_tokens) {
     record.id = id;
@@ -85,9 +91,9 @@ struct session {
     run([&] { machine.on(core::refused{id, e.why, e.message}, out); });
   }
 
-  /// A short prompt is read at once. Between the slices of a long one the thread serves the others: the more sessions
-  /// read, the longer each of them waits, so all together they take about one thread; and few read at a time, because a
-  /// long word takes 30 times its bytes while it is read.
+  /// A short prompt is read at once. Between the slices of a long one the thread serves the others:
+  /// the more sessions read, the longer each of them waits, so all together they take about one
+  /// thread; and few read at a time, because a long word takes 30 times its bytes while it is read.
   void read_on() {
     if (!reading) return;
     if (in_slices && !take_place()) return read_later();
@@ -104,12 +110,15 @@ struct session {
     read_later();
   }
   void read_later() {
-    if (const auto late = deadline_over()) return run([&] { machine.on_cancel(*late, now(), out); });
-    self->delayed_send(self, take_place() ? slice_pause * context.reading_now->load() : place_pause, protocol::read_on{});
+    if (const auto late = deadline_over())
+      return run([&] { machine.on_cancel(*late, now(), out); });
+    self->delayed_send(self, take_place() ? slice_pause * context.reading_now->load() : place_pause,
+                       protocol::read_on{});
   }
   bool take_place() {
     auto& taken = *context.reading_now;
-    for (auto n = taken.load(); !has_place && n < reading_places;) has_place = taken.compare_exchange_weak(n, n + 1);
+    for (auto n = taken.load(); !has_place && n < reading_places;)
+      has_place = taken.compare_exchange_weak(n, n + 1);
     return has_place;
   }
   void stop_reading() {
@@ -118,7 +127,9 @@ struct session {
   }
 
   core::deadlines_ms deadlines() const {
-    const auto own_or = [](std::uint64_t own, std::uint64_t other) { return own > 0 ? own : other; };
+    const auto own_or = [](std::uint64_t own, std::uint64_t other) {
+      return own > 0 ? own : other;
+    };
     const auto &own = request->deadlines, &other = context.deadlines;
     return {own_or(own.queue, other.queue), own_or(own.first_token, other.first_token),
             own_or(own.total, other.total)};
@@ -135,7 +146,9 @@ struct session {
   /// What is left of them counts from the submit.
   core::deadlines_ms deadlines_left() const {
     if (!in_slices) return request->deadlines;
-    const auto left = [at = read_for_ms()](std::uint64_t ms) { return ms == 0 ? 0 : ms > at ? ms - at : 1; };
+    const auto left = [at = read_for_ms()](std::uint64_t ms) {
+      return ms == 0 ? 0 : ms > at ? ms - at : 1;
+    };
     const auto all = deadlines();
     return {left(all.queue), left(all.first_token), left(all.total)};
   }
@@ -156,8 +169,8 @@ struct session {
     message.deadlines = deadlines_left();
     message.confidence = request->confidence;
     message.cache_salt = request->cache_salt;
-    message.keep_prefix =
-        request->disconnect ? *request->disconnect == on_disconnect::keep_prefix : context.keep_prefix;
+    message.keep_prefix = request->disconnect ? *request->disconnect == on_disconnect::keep_prefix
+                                              : context.keep_prefix;
     echo_pending = request->echo;
     self->send(context.scheduler, std::move(message), protocol::session_actor{self});
   }
@@ -204,8 +217,8 @@ struct session {
     if (const auto client = sink.lock()) client->end(std::move(x.end));
   }
 
-  /// However the actor dies, its end is recorded and told to its client once. Called last, from whichever thread ends
-  /// the actor.
+  /// However the actor dies, its end is recorded and told to its client once. Called last, from
+  /// whichever thread ends the actor.
   void died(const caf::error& why) noexcept try {
     stop_reading();
     if (recorded) return;
@@ -220,7 +233,8 @@ struct session {
     if (!client) return;
     core::generation_end end;
     end.reason = record.reason;
-    end.message = shutdown ? "the runtime is shutting down" : "the request's session died: " + caf::to_string(why);
+    end.message = shutdown ? "the runtime is shutting down"
+                           : "the request's session died: " + caf::to_string(why);
     end.usage = record.usage;
     end.times = record.times;
     client->end(std::move(end));
@@ -244,22 +258,32 @@ struct session {
     return times;
   }
 
-  void perform(core::session_effect::cancel_request& x) { self->send(context.scheduler, x.message); }
-  void perform(core::session_effect::stalled&) { self->send(context.scheduler, core::reader_stalled{id}); }
-  void perform(core::session_effect::resumed&) { self->send(context.scheduler, core::reader_resumed{id}); }
+  void perform(core::session_effect::cancel_request& x) {
+    self->send(context.scheduler, x.message);
+  }
+  void perform(core::session_effect::stalled&) {
+    self->send(context.scheduler, core::reader_stalled{id});
+  }
+  void perform(core::session_effect::resumed&) {
+    self->send(context.scheduler, core::reader_resumed{id});
+  }
   void perform(core::session_effect::quit&) {
     stop_reading();
     record_end();
-    self->demonitor(context.scheduler.address());  // else the scheduler keeps this actor's memory for as long as it lives
+    self->demonitor(
+        context.scheduler
+            .address());  // else the scheduler keeps this actor's memory for as long as it lives
     self->quit();
   }
 
   core::token_piece to_piece(const scored_token& scored) const {
-    return {scored.token, context.model->vocabulary.bytes(scored.token), scored.logprob, scored.top};
+    return {scored.token, context.model->vocabulary.bytes(scored.token), scored.logprob,
+            scored.top};
   }
 
   void on_tokens(const core::tokens_out& message) {
-    prompt_scores.insert(prompt_scores.end(), message.prompt_scores.begin(), message.prompt_scores.end());
+    prompt_scores.insert(prompt_scores.end(), message.prompt_scores.begin(),
+                         message.prompt_scores.end());
     run([&] {
       echo_when_scored();
       if (!message.token) return;
@@ -301,17 +325,17 @@ struct session {
 
 }  // namespace
 
-protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
-                                                     const session_context& context, core::request_id id,
-                                                     const std::shared_ptr<core::generation_request>& request,
-                                                     const std::weak_ptr<core::generation_sink>& sink,
-                                                     const shared_phase& phase) {
+protocol::session_actor::behavior_type session_actor(
+    protocol::session_actor::pointer self, const session_context& context, core::request_id id,
+    const std::shared_ptr<core::generation_request>& request,
+    const std::weak_ptr<core::generation_sink>& sink, const shared_phase& phase) {
   fail_stop(self, *context.watcher, "session");
   auto state = std::make_shared<session>(self, context, id, request, sink, phase);
   self->attach_functor([state](const caf::error& why) { state->died(why); });
   self->monitor(context.scheduler);
-  self->set_down_handler(
-      [state](const caf::down_msg&) { state->run([&] { state->machine.on_engine_down(state->out); }); });
+  self->set_down_handler([state](const caf::down_msg&) {
+    state->run([&] { state->machine.on_engine_down(state->out); });
+  });
   return {
       [state](const protocol::begin&) { state->begin(); },
       [state](const protocol::read_on&) { state->read_on(); },
@@ -321,13 +345,17 @@ protocol::session_actor::behavior_type session_actor(protocol::session_actor::po
           state->echo_when_scored();
         });
       },
-      [state](const core::refused& message) { state->run([&] { state->machine.on(message, state->out); }); },
+      [state](const core::refused& message) {
+        state->run([&] { state->machine.on(message, state->out); });
+      },
       [state](const protocol::started&) {
         if (!state->machine.finished()) *state->phase = core::life_phase::prefill;
       },
       [state](const core::tokens_out& message) { state->on_tokens(message); },
       [state](const core::ended& message) { state->on_ended(message); },
-      [state](const protocol::delivered&) { state->run([&] { state->machine.on_delivered(state->out); }); },
+      [state](const protocol::delivered&) {
+        state->run([&] { state->machine.on_delivered(state->out); });
+      },
       [state](const core::cancel& message) {
         state->run([&] { state->machine.on_cancel(message.why, message.seen_at, state->out); });
       },

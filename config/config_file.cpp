@@ -19,24 +19,32 @@ using kind = given_value::kind;
 
 constexpr std::size_t file_limit = 1 << 20;
 
-std::string real_text(double value) { return fmt::format("{}", value); }
+std::string real_text(double value) {
+  return fmt::format("{}", value);
+}
 
 std::string type_words(const toml::node& node) {
   switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "a list of other things than strings";
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "a list of other things than strings";
     case toml::node_type::date:
     case toml::node_type::time:
-    case toml::node_type::date_time: return "a date or time";
-    default: return "an unknown kind of value";
+    case toml::node_type::date_time:
+      return "a date or time";
+    default:
+      return "an unknown kind of value";
   }
 }
 
 given_value value_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return {kind::string, text->get(), {}};
-  if (const auto* number = node.as_integer()) return {kind::integer, std::to_string(number->get()), {}};
+  if (const auto* number = node.as_integer())
+    return {kind::integer, std::to_string(number->get()), {}};
   if (const auto* real = node.as_floating_point()) return {kind::real, real_text(real->get()), {}};
-  if (const auto* flag = node.as_boolean()) return {kind::boolean, flag->get() ? "true" : "false", {}};
+  if (const auto* flag = node.as_boolean())
+    return {kind::boolean, flag->get() ? "true" : "false", {}};
   const auto* list = node.as_array();
   if (list == nullptr) return {kind::other, type_words(node), {}};
   given_value out{kind::list, "a list", {}};
@@ -52,7 +60,8 @@ given_value value_of(const toml::node& node) {
 std::string one_line(std::string_view text) {
   constexpr std::size_t longest = 200;
   std::string out(text.substr(0, longest));
-  std::replace_if(out.begin(), out.end(), [](unsigned char ch) { return ch < 0x20 || ch == 0x7f; }, ' ');
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char ch) { return ch < 0x20 || ch == 0x7f; }, ' ');
   return out;
 }
 
@@ -69,7 +78,8 @@ config_file parse_config_text(const std::string& text, const std::string& path) 
     for (const auto& [key, node] : table)
       out.settings.push_back({std::string(key.str()), key.source().begin.line, value_of(node)});
   } catch (const toml::parse_error& e) {
-    out.problems.push_back(fmt::format("{}:{}: {}", path, e.source().begin.line, one_line(e.description())));
+    out.problems.push_back(
+        fmt::format("{}:{}: {}", path, e.source().begin.line, one_line(e.description())));
   }
   std::stable_sort(out.settings.begin(), out.settings.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });

@@ -1,5 +1,5 @@
-// A configuration file: flat TOML whose keys are the option names. Reads and types it; knows no option. Every problem
-// is one line that names the file and, where there is one, the line.
+// A configuration file: flat TOML whose keys are the option names. Reads and types it; knows no
+// option. Every problem is one line that names the file and, where there is one, the line.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,7 +17,8 @@ struct file_setting {
 
 struct config_file {
   std::vector<file_setting> settings;  ///< in the order of the file
-  std::vector<std::string> problems;   ///< unreadable, too large, or not TOML: then there are no settings
+  std::vector<std::string>
+      problems;  ///< unreadable, too large, or not TOML: then there are no settings
 };
 
 /// At most 1 MiB is read.

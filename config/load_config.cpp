@@ -29,7 +29,8 @@ class loader {
  public:
   explicit loader(loaded_config& out) : out_(out) {}
 
-  void take(const option_spec& spec, const given_value& value, const std::string& where, const std::string& origin) {
+  void take(const option_spec& spec, const given_value& value, const std::string& where,
+            const std::string& origin) {
     if (auto problem = assign(spec, value, out_.config); !problem.empty())
       out_.problems.push_back(where + ": " + problem);
     else
@@ -50,7 +51,8 @@ class loader {
 
   void take_environment(const std::vector<std::string>& environment) {
     const auto prefix_length = std::string(prefix).size();
-    std::vector<std::string> known, endings;  // endings: what is compared, or the prefix alone makes names alike
+    std::vector<std::string> known,
+        endings;  // endings: what is compared, or the prefix alone makes names alike
     for (const auto& spec : option_table()) {
       known.push_back(variable_name(spec));
       endings.push_back(known.back().substr(prefix_length));
@@ -60,17 +62,20 @@ class loader {
       if (entry.rfind(prefix, 0) != 0) continue;
       const auto name = entry.substr(0, entry.find('='));
       const auto& owned = tool_variables();
-      if (name == config_variable || std::find(owned.begin(), owned.end(), name) != owned.end()) continue;
+      if (name == config_variable || std::find(owned.begin(), owned.end(), name) != owned.end())
+        continue;
       if (!seen.insert(name).second) continue;
       const auto at = std::find(known.begin(), known.end(), name);
       if (at == known.end()) {
         const auto near = nearest(name.substr(prefix_length), endings);
-        out_.problems.push_back(name + ": unknown variable; " +
-                                (near.empty() ? not_near : std::string("did you mean ") + prefix + near + "?"));
+        out_.problems.push_back(
+            name + ": unknown variable; " +
+            (near.empty() ? not_near : std::string("did you mean ") + prefix + near + "?"));
         continue;
       }
       const auto& spec = option_table()[static_cast<std::size_t>(at - known.begin())];
-      const auto value = entry.find('=') == std::string::npos ? "" : entry.substr(entry.find('=') + 1);
+      const auto value =
+          entry.find('=') == std::string::npos ? "" : entry.substr(entry.find('=') + 1);
       take(spec, {given_value::kind::word, value, {}}, name, "environment " + name);
     }
   }
@@ -88,8 +93,9 @@ std::string variable(const std::vector<std::string>& environment, const std::str
 }  // namespace
 
 const std::vector<std::string>& tool_variables() {
-  static const std::vector<std::string> names{"TROUPE_BINARY", "TROUPE_BENCH", "TROUPE_CHAOS", "TROUPE_E2E_SCALE",
-                                              "TROUPE_FRESH_ROOT", "TROUPE_MUTANT", "TROUPE_PROOF"};
+  static const std::vector<std::string> names{
+      "TROUPE_BINARY",     "TROUPE_BENCH",  "TROUPE_CHAOS", "TROUPE_E2E_SCALE",
+      "TROUPE_FRESH_ROOT", "TROUPE_MUTANT", "TROUPE_PROOF"};
   return names;
 }
 
@@ -97,10 +103,12 @@ loaded_config load_config(const config_sources& sources) {
   loaded_config out;
   loader load(out);
   // From the weakest to the strongest: a later one replaces what an earlier one set.
-  const auto file = sources.file.empty() ? variable(sources.environment, config_variable) : sources.file;
+  const auto file =
+      sources.file.empty() ? variable(sources.environment, config_variable) : sources.file;
   if (!file.empty()) load.take_file(file);
   load.take_environment(sources.environment);
-  for (const auto& option : sources.options) load.take(*option.spec, option.value, option.as, "option " + option.as);
+  for (const auto& option : sources.options)
+    load.take(*option.spec, option.value, option.as, "option " + option.as);
   out.config.kv_cache_memory_given = out.origins.count("kv-cache-memory") > 0;
   for (auto& problem : out.config.contradictions()) out.problems.push_back(std::move(problem));
   return out;

@@ -1,6 +1,6 @@
-// From the three places where settings come from to one runtime_config: option before environment before file before
-// default. Every value of every source is checked, also one that another source overrides. Reads the file and nothing
-// else of the outside; the environment is handed in.
+// From the three places where settings come from to one runtime_config: option before environment
+// before file before default. Every value of every source is checked, also one that another source
+// overrides. Reads the file and nothing else of the outside; the environment is handed in.
 #pragma once
 #include <map>
 #include <string>
@@ -25,17 +25,21 @@ struct config_sources {
 
 struct loaded_config {
   runtime_config config;
-  std::map<std::string, std::string> origins;  ///< option name to "option --port"; absent: the default
-  /// Values that do not fit, unknown keys and variables, contradictions. A missing model is not one of them.
+  std::map<std::string, std::string>
+      origins;  ///< option name to "option --port"; absent: the default
+  /// Values that do not fit, unknown keys and variables, contradictions. A missing model is not one
+  /// of them.
   std::vector<std::string> problems;
 };
 
 loaded_config load_config(const config_sources&);
 
-/// Variables that begin with TROUPE_ and belong to the tools and tests: never settings, never errors.
+/// Variables that begin with TROUPE_ and belong to the tools and tests: never settings, never
+/// errors.
 const std::vector<std::string>& tool_variables();
 
-/// The effective configuration as TOML that --config reads back; every key with its range, meaning and origin. Keys are
+/// The effective configuration as TOML that --config reads back; every key with its range, meaning
+/// and origin. Keys are
 /// "***": such a file is refused until the keys are put in.
 std::string config_toml(const loaded_config&);
 

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
-
 #include <unistd.h>
 
 #include <chrono>
@@ -15,9 +14,9 @@
 namespace troupe {
 namespace {
 
-/// Standard error, without ever waiting for whoever reads it: actors log from their own threads. A line is written
-/// when poll says so; a pipe that is ready takes a page (PIPE_BUF) at once, so longer lines are cut. What does not
-/// fit is dropped.
+/// Standard error, without ever waiting for whoever reads it: actors log from their own threads. A
+/// line is written when poll says so; a pipe that is ready takes a page (PIPE_BUF) at once, so
+/// longer lines are cut. What does not fit is dropped.
 class unwaiting_stderr_sink final : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -48,12 +47,18 @@ log_state& state() {
 
 spdlog::level::level_enum to_spdlog(log_level level) {
   switch (level) {
-    case log_level::trace: return spdlog::level::trace;
-    case log_level::debug: return spdlog::level::debug;
-    case log_level::info: return spdlog::level::info;
-    case log_level::warn: return spdlog::level::warn;
-    case log_level::error: return spdlog::level::err;
-    case log_level::off: return spdlog::level::off;
+    case log_level::trace:
+      return spdlog::level::trace;
+    case log_level::debug:
+      return spdlog::level::debug;
+    case log_level::info:
+      return spdlog::level::info;
+    case log_level::warn:
+      return spdlog::level::warn;
+    case log_level::error:
+      return spdlog::level::err;
+    case log_level::off:
+      return spdlog::level::off;
   }
   return spdlog::level::off;
 }

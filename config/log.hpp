@@ -1,5 +1,5 @@
-// The log: one line per event on standard error, as words or as JSON. Thread-safe. Never writes a prompt or a key
-// unless its caller hands one over.
+// The log: one line per event on standard error, as words or as JSON. Thread-safe. Never writes a
+// prompt or a key unless its caller hands one over.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,7 +17,8 @@ using log_fields = std::vector<std::pair<std::string, log_value>>;
 /// `level`: trace, debug, info, warn, error or off.
 void configure_log(const std::string& level, bool json);
 
-/// text: `12:00:01 info request_ended id=chatcmpl-1 reason=length`; JSON: `{"time":...,"event":"request_ended",...}`.
+/// text: `12:00:01 info request_ended id=chatcmpl-1 reason=length`; JSON:
+/// `{"time":...,"event":"request_ended",...}`.
 void log_event(log_level level, const std::string& event, const log_fields& fields = {});
 
 /// One value as JSON text (strings escaped, invalid UTF-8 replaced).

@@ -15,15 +15,20 @@ namespace {
 using kind = given_value::kind;
 
 template <class T>
-constexpr bool is_whole_field = std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::uint32_t> ||
-                                std::is_same_v<T, std::optional<std::uint32_t>>;
+constexpr bool is_whole_field =
+    std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::uint32_t> ||
+    std::is_same_v<T, std::optional<std::uint32_t>>;
 
 std::string shown(const given_value& given) {
   switch (given.type) {
-    case kind::string: return "the string \"" + given.text + "\"";
-    case kind::list: return "a list";
-    case kind::word: return "'" + given.text + "'";
-    default: return given.text;
+    case kind::string:
+      return "the string \"" + given.text + "\"";
+    case kind::list:
+      return "a list";
+    case kind::word:
+      return "'" + given.text + "'";
+    default:
+      return given.text;
   }
 }
 
@@ -43,7 +48,8 @@ std::string not_a(const option_spec& spec, const given_value& given, const std::
 }
 
 bool is_choice(const option_spec& spec, const std::string& text) {
-  return spec.choices.empty() || std::find(spec.choices.begin(), spec.choices.end(), text) != spec.choices.end();
+  return spec.choices.empty() ||
+         std::find(spec.choices.begin(), spec.choices.end(), text) != spec.choices.end();
 }
 
 std::string not_a_choice(const option_spec& spec, const std::string& text) {
@@ -54,7 +60,8 @@ std::string not_a_choice(const option_spec& spec, const std::string& text) {
 bool is_whole_number(const std::string& text) {
   const std::size_t start = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
   return text.size() > start &&
-         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(start), text.end(), [](unsigned char ch) { return std::isdigit(ch); });
+         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(start), text.end(),
+                     [](unsigned char ch) { return std::isdigit(ch); });
 }
 
 std::string assign_whole(const option_spec& spec, const given_value& given, std::uint64_t& value) {
@@ -63,7 +70,8 @@ std::string assign_whole(const option_spec& spec, const given_value& given, std:
   const std::string digits = given.text[0] == '+' ? given.text.substr(1) : given.text;
   std::int64_t number = 0;
   const auto end = digits.data() + digits.size();
-  if (std::from_chars(digits.data(), end, number).ec != std::errc{} || static_cast<double>(number) < spec.low ||
+  if (std::from_chars(digits.data(), end, number).ec != std::errc{} ||
+      static_cast<double>(number) < spec.low ||
       (spec.choices.empty() && static_cast<double>(number) > spec.high))
     return spec.choices.empty() ? outside(spec, given.text) : not_a_choice(spec, given.text);
   if (!is_choice(spec, std::to_string(number))) return not_a_choice(spec, given.text);
@@ -72,14 +80,17 @@ std::string assign_whole(const option_spec& spec, const given_value& given, std:
 }
 
 std::string assign_real(const option_spec& spec, const given_value& given, double& value) {
-  const bool typed = given.type == kind::word || given.type == kind::integer || given.type == kind::real;
-  const std::string digits = !given.text.empty() && given.text[0] == '+' ? given.text.substr(1) : given.text;
+  const bool typed =
+      given.type == kind::word || given.type == kind::integer || given.type == kind::real;
+  const std::string digits =
+      !given.text.empty() && given.text[0] == '+' ? given.text.substr(1) : given.text;
   double number = 0;
   const auto end = digits.data() + digits.size();
   const auto read = std::from_chars(digits.data(), end, number);
   if (!typed || read.ptr != end || read.ec == std::errc::invalid_argument || std::isnan(number))
     return not_a(spec, given, "a number");
-  if (read.ec != std::errc{} || !(number >= spec.low && number <= spec.high)) return outside(spec, given.text);
+  if (read.ec != std::errc{} || !(number >= spec.low && number <= spec.high))
+    return outside(spec, given.text);
   value = number;
   return {};
 }
@@ -87,7 +98,8 @@ std::string assign_real(const option_spec& spec, const given_value& given, doubl
 std::string assign_size(const option_spec& spec, const given_value& given, std::uint64_t& value) {
   std::string text = given.text;
   const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
-  const bool negative = text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1]));
+  const bool negative =
+      text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1]));
   if (given.type == kind::boolean || given.type == kind::list || given.type == kind::other ||
       (given.type == kind::real && spec.plain_unit == 1))
     return not_a(spec, given, "a size such as \"512MiB\"");
@@ -103,11 +115,13 @@ std::string assign_size(const option_spec& spec, const given_value& given, std::
 
 std::string assign_flag(const option_spec& spec, const given_value& given, bool& value) {
   std::string text = given.text;
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char ch) { return std::tolower(ch); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char ch) { return std::tolower(ch); });
   constexpr std::array yes{"true", "1", "on", "yes"}, no{"false", "0", "off", "no"};
   const bool typed = given.type == kind::word || given.type == kind::boolean;
   const bool on = std::find(yes.begin(), yes.end(), text) != yes.end();
-  if (!typed || (!on && std::find(no.begin(), no.end(), text) == no.end())) return shown(given) + " is not true or false";
+  if (!typed || (!on && std::find(no.begin(), no.end(), text) == no.end()))
+    return shown(given) + " is not true or false";
   value = on != spec.inverted;
   return {};
 }
@@ -130,7 +144,8 @@ std::vector<std::string> split_commas(const std::string& text) {
   return out;
 }
 
-std::string assign_list(const option_spec& spec, const given_value& given, std::vector<std::string>& value) {
+std::string assign_list(const option_spec& spec, const given_value& given,
+                        std::vector<std::string>& value) {
   if (given.type == kind::word)
     value = split_commas(given.text);
   else if (given.type == kind::string)
@@ -233,7 +248,8 @@ std::string value_text(const option_spec& spec, const runtime_config& config) {
           return value.empty() ? "" : spec.secret ? "\"***\"" : quoted(value);
         } else if constexpr (std::is_same_v<value_type, std::vector<std::string>>) {
           std::string out;
-          for (const auto& item : value) out += (out.empty() ? "[" : ", ") + (spec.secret ? "\"***\"" : quoted(item));
+          for (const auto& item : value)
+            out += (out.empty() ? "[" : ", ") + (spec.secret ? "\"***\"" : quoted(item));
           return out.empty() ? "" : out + "]";
         } else {
           return fmt::format("{}", value);

@@ -1,4 +1,5 @@
-// Limits of a request's fields that hold wherever requests come from: the wire, a file of prompts. Values only.
+// Limits of a request's fields that hold wherever requests come from: the wire, a file of prompts.
+// Values only.
 #pragma once
 #include <cstddef>
 

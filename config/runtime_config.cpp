@@ -13,19 +13,22 @@ namespace troupe {
 
 std::vector<std::string> runtime_config::contradictions() const {
   std::vector<std::string> out;
-  if (host.empty()) out.push_back("--host: an empty address would be every address; 0.0.0.0 says so");
+  if (host.empty())
+    out.push_back("--host: an empty address would be every address; 0.0.0.0 says so");
   for (const auto& name : served_model_names)
     if (name.empty()) out.push_back("--served-model-name: an empty name is none");
   if (preemption == "park" && kv_offloading_bytes == 0)
     out.push_back("--preemption: park needs a host tier, --kv-offloading-size above 0");
-  if (!prewarm.empty() && !enable_prefix_caching) out.push_back("--prewarm: needs --enable-prefix-caching");
+  if (!prewarm.empty() && !enable_prefix_caching)
+    out.push_back("--prewarm: needs --enable-prefix-caching");
   if (on_disconnect == "keep_prefix" && !enable_prefix_caching)
     out.push_back("--on-disconnect: keep_prefix needs --enable-prefix-caching");
   if (plant_leak > 0 && !debug_endpoints)
     out.push_back("--plant-leak: " + std::to_string(plant_leak) + " needs --debug-endpoints");
   for (const auto& key : api_keys) {
     if (key.empty()) out.push_back("--api-key: an empty key would let everybody in");
-    if (key == "***") out.push_back("--api-key: '***' stands for a key that was not printed; give the key itself");
+    if (key == "***")
+      out.push_back("--api-key: '***' stands for a key that was not printed; give the key itself");
   }
   return out;
 }
@@ -43,18 +46,25 @@ std::vector<std::string> runtime_config::problems() const {
 std::optional<std::uint64_t> parse_size(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
-  if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) return {};
+  if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.'))
+    return {};
   const auto read = std::from_chars(text.data(), end, value, std::chars_format::fixed);
   if (read.ec != std::errc{}) return {};
   std::string unit(read.ptr, end);
-  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(unit.begin(), unit.end(), unit.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   while (!unit.empty() && unit.front() == ' ') unit.erase(0, 1);
   double scale = 0;
-  if (unit.empty() || unit == "b") scale = 1;
-  else if (unit == "k" || unit == "kib" || unit == "kb") scale = 1024.0;
-  else if (unit == "m" || unit == "mib" || unit == "mb") scale = 1024.0 * 1024;
-  else if (unit == "g" || unit == "gib" || unit == "gb") scale = 1024.0 * 1024 * 1024;
-  else if (unit == "t" || unit == "tib" || unit == "tb") scale = 1024.0 * 1024 * 1024 * 1024;
+  if (unit.empty() || unit == "b")
+    scale = 1;
+  else if (unit == "k" || unit == "kib" || unit == "kb")
+    scale = 1024.0;
+  else if (unit == "m" || unit == "mib" || unit == "mb")
+    scale = 1024.0 * 1024;
+  else if (unit == "g" || unit == "gib" || unit == "gb")
+    scale = 1024.0 * 1024 * 1024;
+  else if (unit == "t" || unit == "tib" || unit == "tb")
+    scale = 1024.0 * 1024 * 1024 * 1024;
   const double bytes = value * scale;
   if (scale == 0 || !std::isfinite(bytes) || bytes < 0 || bytes > 1e18) return {};
   if (scale == 1 && bytes != std::floor(bytes)) return {};  // half a byte
@@ -70,7 +80,8 @@ std::string format_size(std::uint64_t bytes) {
     ++unit;
   }
   char text[64];
-  std::snprintf(text, sizeof text, value == std::floor(value) ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  std::snprintf(text, sizeof text, value == std::floor(value) ? "%.0f %s" : "%.1f %s", value,
+                units[unit]);
   return text;
 }
 

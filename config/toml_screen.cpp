@@ -55,7 +55,8 @@ class walk {
     if (ch == '[') ++depth_;
     if (ch == ']' && depth_ > 0) --depth_;
     if (ch != '"' && ch != '\'') return;
-    quote_ = text_.compare(at_, 3, std::string(3, ch)) == 0 ? std::string(3, ch) : std::string(1, ch);
+    quote_ =
+        text_.compare(at_, 3, std::string(3, ch)) == 0 ? std::string(3, ch) : std::string(1, ch);
     at_ += quote_.size() - 1;
   }
 
@@ -81,19 +82,25 @@ screened_toml screen_toml(const std::string& text) {
     const auto byte = static_cast<unsigned char>(w.byte());
     if (w.starts_line() && byte == '[') {
       const auto end = std::min(source.find('\n', w.at()), source.size());
-      auto header = source.substr(w.at(), std::min(end, source.find_first_of("#\r\n", w.at())) - w.at());
+      auto header =
+          source.substr(w.at(), std::min(end, source.find_first_of("#\r\n", w.at())) - w.at());
       header.erase(header.find_last_not_of(" \t") + 1);
-      out.problems.push_back({w.line(), header.substr(0, shown) + ": a table; the keys are flat, without sections"});
-      std::fill(out.text.begin() + static_cast<std::ptrdiff_t>(w.at()), out.text.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+      out.problems.push_back(
+          {w.line(), header.substr(0, shown) + ": a table; the keys are flat, without sections"});
+      std::fill(out.text.begin() + static_cast<std::ptrdiff_t>(w.at()),
+                out.text.begin() + static_cast<std::ptrdiff_t>(end), ' ');
       w.skip_to(end);
       if (w.at_end()) break;
       continue;
     }
-    if (byte != '{' && byte != '}' && (byte == '\t' || byte == '\n' || byte == '\r' || (byte >= 0x20 && byte < 0x7f))) continue;
+    if (byte != '{' && byte != '}' &&
+        (byte == '\t' || byte == '\n' || byte == '\r' || (byte >= 0x20 && byte < 0x7f)))
+      continue;
     char name[16];
     std::snprintf(name, sizeof name, "byte 0x%02X", byte);
-    out.problems.push_back({w.line(), byte == '{' || byte == '}' ? "an inline table; the keys are flat"
-                                                                 : std::string(name) + " outside a string"});
+    out.problems.push_back({w.line(), byte == '{' || byte == '}'
+                                          ? "an inline table; the keys are flat"
+                                          : std::string(name) + " outside a string"});
     out.parse = false;
     break;
   }

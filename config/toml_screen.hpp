@@ -1,5 +1,6 @@
-// Keeps from the TOML parser what a flat file of settings does not need and what the parser of Debian 12 (toml++ 3.3)
-// does not survive: sections, inline tables, and anything but ASCII outside strings and comments. Pure.
+// Keeps from the TOML parser what a flat file of settings does not need and what the parser of
+// Debian 12 (toml++ 3.3) does not survive: sections, inline tables, and anything but ASCII outside
+// strings and comments. Pure.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,9 +14,9 @@ struct screened_line {
 };
 
 struct screened_toml {
-  std::string text;                     ///< for the parser; lines keep their numbers, section headers are blanked out
+  std::string text;  ///< for the parser; lines keep their numbers, section headers are blanked out
   std::vector<screened_line> problems;
-  bool parse = true;                    ///< false: what is wrong cannot be blanked out
+  bool parse = true;  ///< false: what is wrong cannot be blanked out
 };
 
 screened_toml screen_toml(const std::string& text);

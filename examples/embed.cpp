@@ -1,5 +1,6 @@
-// Troupe inside somebody else's actor system: a host actor asks for two answers, reads their tokens as messages, cancels one
-// of them in mid-sentence and then finds the KV pool whole.   embed MODEL.gguf
+// Troupe inside somebody else's actor system: a host actor asks for two answers, reads their tokens
+// as messages, cancels one of them in mid-sentence and then finds the KV pool whole.   embed
+// MODEL.gguf
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
@@ -10,8 +11,8 @@
 #include <map>
 #include <memory>
 
-#include "actors/embedding.hpp"
-#include "actors/pool_watch.hpp"
+#include "actors/embedding/caf_system.hpp"
+#include "actors/embedding/pool_watch.hpp"
 
 using namespace troupe::protocol;
 
@@ -31,7 +32,8 @@ troupe::core::generation_request question(const char* text) {
 reader_actor::behavior_type outer(reader_actor::pointer self, const engine_actor& engine,
                                   const std::shared_ptr<std::promise<answers>>& done) {
   self->send(engine, submit_request{1, question("Name three rivers."), reader_actor{self}});
-  self->send(engine, submit_request{2, question("Tell me a long story about a fox."), reader_actor{self}});
+  self->send(engine,
+             submit_request{2, question("Tell me a long story about a fox."), reader_actor{self}});
   const auto ended = std::make_shared<answers>();
   const auto pieces = std::make_shared<int>(0);
   return {
@@ -63,23 +65,26 @@ int main(int argc, char** argv) try {
   troupe::runtime_config config;
   config.model = argv[1];
   const auto model = troupe::gpu::load_model(config.model);
-  std::shared_ptr<troupe::gpu::backend> device = troupe::gpu::make_backend(model, {.num_blocks = 256});
+  std::shared_ptr<troupe::gpu::backend> device =
+      troupe::gpu::make_backend(model, {.num_blocks = 256});
   model->file.release_data();  // the device has all of it
   troupe::pool_watch pool;
-  troupe::runtime engine(system, config, model, device, pool,
-                         [](const std::string& what) { std::fprintf(stderr, "engine failed: %s\n", what.c_str()); });
+  troupe::runtime engine(system, config, model, device, pool, [](const std::string& what) {
+    std::fprintf(stderr, "engine failed: %s\n", what.c_str());
+  });
 
   const auto done = std::make_shared<std::promise<answers>>();
   system.spawn(outer, troupe::actor_of(engine), done);
   const auto ended = done->get_future().get();
   for (const auto& [tag, it] : ended)
-    std::printf("request %d ended: %s after %u tokens\n", static_cast<int>(tag), name_of(it.end.reason),
-                it.end.usage.completion);
+    std::printf("request %d ended: %s after %u tokens\n", static_cast<int>(tag),
+                name_of(it.end.reason), it.end.usage.completion);
 
   const bool whole = pool.wait_whole(std::chrono::seconds(5)) && pool.violations().empty();
   const auto blocks = pool.pool();
   std::printf("pool: %d blocks, %d leased, %d cached: %s\n", static_cast<int>(blocks.total),
-              static_cast<int>(blocks.used), static_cast<int>(blocks.cached), whole ? "whole" : "BLOCKS LOST");
+              static_cast<int>(blocks.used), static_cast<int>(blocks.cached),
+              whole ? "whole" : "BLOCKS LOST");
   return whole && ended.at(2).end.reason == troupe::core::end_reason::cancelled ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "embed: %s\n", e.what());

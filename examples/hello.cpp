@@ -1,10 +1,11 @@
-// One prompt, answered in this process: no network, no actor in sight.   hello MODEL.gguf [QUESTION]
+// One prompt, answered in this process: no network, no actor in sight.   hello MODEL.gguf
+// [QUESTION]
 #include <cstdio>
 #include <exception>
 #include <memory>
 
-#include "actors/future_front.hpp"
-#include "actors/pool_watch.hpp"
+#include "actors/embedding/future_front.hpp"
+#include "actors/embedding/pool_watch.hpp"
 #include "actors/runtime.hpp"
 
 int main(int argc, char** argv) try {
@@ -12,14 +13,17 @@ int main(int argc, char** argv) try {
   troupe::runtime_config config;
   config.model = argv[1];
   const auto model = troupe::gpu::load_model(config.model);
-  std::shared_ptr<troupe::gpu::backend> device = troupe::gpu::make_backend(model, {.num_blocks = 128});
+  std::shared_ptr<troupe::gpu::backend> device =
+      troupe::gpu::make_backend(model, {.num_blocks = 128});
   model->file.release_data();  // the device has all of it
   troupe::pool_watch pool;
-  troupe::runtime engine(config, model, device, pool,
-                         [](const std::string& what) { std::fprintf(stderr, "engine failed: %s\n", what.c_str()); });
+  troupe::runtime engine(config, model, device, pool, [](const std::string& what) {
+    std::fprintf(stderr, "engine failed: %s\n", what.c_str());
+  });
 
   troupe::core::generation_request request;
-  request.prompt = std::vector<troupe::core::chat_message>{{"user", argc > 2 ? argv[2] : "Name three rivers."}};
+  request.prompt =
+      std::vector<troupe::core::chat_message>{{"user", argc > 2 ? argv[2] : "Name three rivers."}};
   request.max_tokens = 40;
   request.sampling.temperature = 0;
   const auto answer = troupe::ask(engine, request).get();

@@ -1,5 +1,5 @@
-// The seam to the device: plan, run, copy, report. One thread drives a backend (the executor's); copies complete on
-// a thread of the backend. Knows nothing of requests, leases or actors.
+// The seam to the device: plan, run, copy, report. One thread drives a backend (the executor's);
+// copies complete on a thread of the backend. Knows nothing of requests, leases or actors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,17 +17,18 @@
 namespace troupe::gpu {
 
 struct device_info {
-  std::string name;                ///< "cpu"
-  std::string isa;                 ///< "avx512-vnni", "avx2", "portable"
+  std::string name;  ///< "cpu"
+  std::string isa;   ///< "avx512-vnni", "avx2", "portable"
   std::uint32_t threads = 0;
-  std::uint32_t block_size = 0;    ///< tokens per KV block
+  std::uint32_t block_size = 0;  ///< tokens per KV block
   std::uint32_t num_blocks = 0;
   std::uint64_t block_bytes = 0;   ///< K and V of all layers of one block
   std::uint64_t weight_bytes = 0;  ///< resident weights, as repacked
   weight_report weights = {};
 };
 
-/// A batch that breaks the contract of step_batch.hpp (our mistake, never a user's): names slice, field, value.
+/// A batch that breaks the contract of step_batch.hpp (our mistake, never a user's): names slice,
+/// field, value.
 class batch_error : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -43,7 +44,8 @@ struct block_copy {
   enum class direction { to_host, to_device };
   direction towards = direction::to_host;
   std::vector<std::uint32_t> blocks;
-  std::vector<std::span<std::byte>> host;  ///< block_bytes for each block; must live until `done` returns
+  std::vector<std::span<std::byte>>
+      host;  ///< block_bytes for each block; must live until `done` returns
 };
 
 class backend {
@@ -53,12 +55,13 @@ class backend {
 
   /// Cheap and pure. Throws batch_error.
   virtual std::unique_ptr<planned_step> plan(step_batch) = 0;
-  /// Blocks until the step is done; a step is atomic: afterwards nothing of the device touches its blocks.
-  /// A sequence's results depend on its own tokens, positions, parameters and KV content alone: the same bits at
-  /// every batch make-up, chunking and thread count.
+  /// Blocks until the step is done; a step is atomic: afterwards nothing of the device touches its
+  /// blocks. A sequence's results depend on its own tokens, positions, parameters and KV content
+  /// alone: the same bits at every batch make-up, chunking and thread count.
   virtual step_result run(planned_step&) = 0;
-  /// Starts a copy and returns; `done(ok)` is called once, from the backend's copy thread. Throws batch_error, with
-  /// nothing started, for a block or a host size that does not fit. `done` must hold no handle on this backend.
+  /// Starts a copy and returns; `done(ok)` is called once, from the backend's copy thread. Throws
+  /// batch_error, with nothing started, for a block or a host size that does not fit. `done` must
+  /// hold no handle on this backend.
   virtual void copy(block_copy, std::function<void(bool ok)> done) = 0;
   /// Of all steps so far; from any thread. Off, and empty, unless the backend was made to keep one.
   virtual device_profile profile() const { return {}; }

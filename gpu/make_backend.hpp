@@ -5,16 +5,16 @@
 
 #include "gpu/backend.hpp"
 #include "gpu/model/chat_template.hpp"
-#include "gpu/model/gguf.hpp"
+#include "gpu/model/gguf/gguf.hpp"
 #include "gpu/model/model_config.hpp"
-#include "gpu/model/tokenizer.hpp"
+#include "gpu/model/text/tokenizer.hpp"
 
 namespace troupe::gpu {
 
-/// A model file opened and checked; the tokenizer and template are ready, the weights are still only mapped.
-/// Immutable once it is shared with sessions and backend, except that its owner gives the mapping up
-/// (file.release_data()) when it has made its backends: none of them reads the file again, and one made later
-/// is refused with a model_error.
+/// A model file opened and checked; the tokenizer and template are ready, the weights are still
+/// only mapped. Immutable once it is shared with sessions and backend, except that its owner gives
+/// the mapping up (file.release_data()) when it has made its backends: none of them reads the file
+/// again, and one made later is refused with a model_error.
 struct loaded_model {
   gguf_file file;
   model_config config;
@@ -26,15 +26,16 @@ struct loaded_model {
 std::shared_ptr<loaded_model> load_model(const std::string& path);
 
 struct backend_options {
-  std::uint32_t threads = 0;     ///< 0: the cores this process may use (affinity and cgroup quota)
-  std::string isa = "auto";      ///< auto, avx512-vnni, avx2, portable
-  std::uint32_t block_size = 16; ///< 16 or 32
-  std::uint32_t num_blocks = 0;  ///< > 0; the pool is allocated and touched here
-  bool profile = false;          ///< keep backend::profile(); measures the machine's limits at the start
-  bool panel_cache = false;      ///< keep the repacked weights in MODEL.panels, and start from them
+  std::uint32_t threads = 0;      ///< 0: the cores this process may use (affinity and cgroup quota)
+  std::string isa = "auto";       ///< auto, avx512-vnni, avx2, portable
+  std::uint32_t block_size = 16;  ///< 16 or 32
+  std::uint32_t num_blocks = 0;   ///< > 0; the pool is allocated and touched here
+  bool profile = false;  ///< keep backend::profile(); measures the machine's limits at the start
+  bool panel_cache = false;  ///< keep the repacked weights in MODEL.panels, and start from them
 };
 
-/// Throws model_error or std::invalid_argument (unknown or unsupported isa, too little memory with both numbers).
+/// Throws model_error or std::invalid_argument (unknown or unsupported isa, too little memory with
+/// both numbers).
 std::unique_ptr<backend> make_backend(std::shared_ptr<const loaded_model>, const backend_options&);
 
 }  // namespace troupe::gpu

@@ -1,14 +1,15 @@
-// What the machines tell each other, as plain values: verbs ask, past participles tell. `actors/protocol` gives them
-// CAF type ids; nothing here knows that. Direction and meaning of each: actors/README.md.
+// What the machines tell each other, as plain values: verbs ask, past participles tell.
+// `actors/protocol` gives them CAF type ids; nothing here knows that. Direction and meaning of
+// each: actors/README.md.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "actors/core/generation.hpp"
-#include "actors/core/ids.hpp"
-#include "actors/core/outcome.hpp"
+#include "actors/api/generation.hpp"
+#include "actors/api/ids.hpp"
+#include "actors/api/outcome.hpp"
 #include "config/sampling_params.hpp"
 
 namespace troupe::core {
@@ -19,40 +20,52 @@ struct submit {
   request_id request;
   std::vector<token_id> prompt;
   sampling_params sampling;
-  std::optional<std::uint32_t> max_tokens;   ///< clipped to the room left
+  std::optional<std::uint32_t> max_tokens;  ///< clipped to the room left
   std::uint32_t min_tokens = 0;
   std::vector<token_id> stop_token_ids;
   bool ignore_eos = false;
   std::int32_t top_logprobs = -1;
-  bool score_prompt = false;                 ///< echo with log-probabilities
+  bool score_prompt = false;  ///< echo with log-probabilities
   std::int32_t priority = 0;
   deadlines_ms deadlines;
   std::optional<confidence_stop> confidence;
-  std::optional<std::string> cache_salt;     ///< prefixes are shared only among equal salts
-  bool keep_prefix = false;                  ///< its blocks stay cached when its client leaves
+  std::optional<std::string> cache_salt;  ///< prefixes are shared only among equal salts
+  bool keep_prefix = false;               ///< its blocks stay cached when its client leaves
   bool operator==(const submit&) const = default;
 };
 
 struct cancel {
   request_id request;
   end_reason why = end_reason::cancelled;
-  time_us seen_at = 0;                       ///< when the cause was seen
+  time_us seen_at = 0;  ///< when the cause was seen
 };
 
-/// The session's outbound limit is reached: nothing more for this request until its reader has caught up.
-struct reader_stalled { request_id request; };
-struct reader_resumed { request_id request; };
+/// The session's outbound limit is reached: nothing more for this request until its reader has
+/// caught up.
+struct reader_stalled {
+  request_id request;
+};
+struct reader_resumed {
+  request_id request;
+};
 
 // ---- scheduler -> session
 
-struct admitted { request_id request; std::uint32_t prompt_tokens = 0; };
-struct refused { request_id request; refusal why = refusal::none; std::string message; };
+struct admitted {
+  request_id request;
+  std::uint32_t prompt_tokens = 0;
+};
+struct refused {
+  request_id request;
+  refusal why = refusal::none;
+  std::string message;
+};
 struct tokens_out {
   request_id request;
-  std::vector<scored_token> prompt_scores;   ///< of the chunk just done, in order
+  std::vector<scored_token> prompt_scores;  ///< of the chunk just done, in order
   std::optional<scored_token> token;
-  bool is_end = false;                       ///< `token` is an end or stop token: counted, not text
-  std::uint32_t cached_tokens = 0;           ///< prompt tokens found in the prefix cache
+  bool is_end = false;              ///< `token` is an end or stop token: counted, not text
+  std::uint32_t cached_tokens = 0;  ///< prompt tokens found in the prefix cache
 };
 struct ended {
   request_id request;
@@ -60,23 +73,24 @@ struct ended {
   std::optional<token_id> stop_token;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;
-  std::uint32_t cached_tokens = 0;           ///< prompt tokens found in the prefix cache
+  std::uint32_t cached_tokens = 0;  ///< prompt tokens found in the prefix cache
   std::uint32_t preemptions = 0;
-  life_phase phase = life_phase::done;       ///< where the request was when the reason arose
+  life_phase phase = life_phase::done;  ///< where the request was when the reason arose
   request_times times;
-  std::string message;                       ///< for failures
+  std::string message;  ///< for failures
 };
 
 // ---- scheduler <-> allocator (one FIFO path, so a release always follows its reserve)
 
-/// Where a chain of cached blocks begins: prefixes are shared only within one scope. Model, tokenizer, KV type and block
-/// size are the same for a whole cache and need no place here.
+/// Where a chain of cached blocks begins: prefixes are shared only within one scope. Model,
+/// tokenizer, KV type and block size are the same for a whole cache and need no place here.
 struct cache_scope {
-  std::optional<std::string> salt;           ///< none and "" differ
+  std::optional<std::string> salt;  ///< none and "" differ
   auto operator<=>(const cache_scope&) const = default;
 };
-/// What a request would compute first: the allocator answers with the longest chain of full blocks that hold just these
-/// tokens. At least the last token is never among them: it has to be computed for its logits.
+/// What a request would compute first: the allocator answers with the longest chain of full blocks
+/// that hold just these tokens. At least the last token is never among them: it has to be computed
+/// for its logits.
 struct prefix_query {
   cache_scope scope;
   std::vector<token_id> tokens;
@@ -84,30 +98,49 @@ struct prefix_query {
 };
 struct reserve {
   lease_id lease;
-  std::uint32_t count = 0;                   ///< blocks, those found in the cache included
-  std::uint32_t keep_free = 0;               ///< blocks that must stay free or evictable
-  std::optional<prefix_query> prefix;        ///< none: don't look; such a lease publishes nothing
+  std::uint32_t count = 0;             ///< blocks, those found in the cache included
+  std::uint32_t keep_free = 0;         ///< blocks that must stay free or evictable
+  std::optional<prefix_query> prefix;  ///< none: don't look; such a lease publishes nothing
 };
-/// These blocks of the lease are computed: block first, first + 1, ... hold these tokens (a multiple of the block size).
-struct publish { lease_id lease; std::uint32_t first = 0; std::vector<token_id> tokens; };
+/// These blocks of the lease are computed: block first, first + 1, ... hold these tokens (a
+/// multiple of the block size).
+struct publish {
+  lease_id lease;
+  std::uint32_t first = 0;
+  std::vector<token_id> tokens;
+};
 struct release {
   lease_id lease;
   end_reason why = end_reason::end_token;
-  bool preempted = false;                    ///< the request lives on
-  bool forget = false;                       ///< what this lease brought into the cache goes, unless others use it
+  bool preempted = false;  ///< the request lives on
+  bool forget = false;     ///< what this lease brought into the cache goes, unless others use it
 };
-/// All leases and parked copies the scheduler knows, sorted: what allocator or mover hold beyond these has leaked.
-struct audit { std::vector<lease_id> live, parked; };
-struct granted { lease_id lease; std::vector<block_id> blocks; std::uint32_t cached = 0; /* leading blocks */ };
-struct denied { lease_id lease; };
-struct released { lease_id lease; std::uint32_t blocks = 0; };
+/// All leases and parked copies the scheduler knows, sorted: what allocator or mover hold beyond
+/// these has leaked.
+struct audit {
+  std::vector<lease_id> live, parked;
+};
+struct granted {
+  lease_id lease;
+  std::vector<block_id> blocks;
+  std::uint32_t cached = 0; /* leading blocks */
+};
+struct denied {
+  lease_id lease;
+};
+struct released {
+  lease_id lease;
+  std::uint32_t blocks = 0;
+};
 /// An audit put so many blocks in quarantine: the pool is smaller from now on.
-struct lost { std::uint32_t blocks = 0; };
+struct lost {
+  std::uint32_t blocks = 0;
+};
 
 // ---- scheduler <-> mover (one FIFO path; one chunk of one lease under way at a time)
 
-/// Copy these blocks of the lease to the host tier, behind the `first` that are there already. The first chunk (first = 0)
-/// takes room for `total` blocks or is refused.
+/// Copy these blocks of the lease to the host tier, behind the `first` that are there already. The
+/// first chunk (first = 0) takes room for `total` blocks or is refused.
 struct move_out {
   move_id move;
   lease_id lease;
@@ -117,30 +150,35 @@ struct move_out {
 /// Copy blocks first, first + 1, ... of the parked copy into these blocks.
 struct move_in {
   move_id move;
-  lease_id parked;                           ///< the lease the copy was made of
+  lease_id parked;  ///< the lease the copy was made of
   std::uint32_t first = 0;
   std::vector<block_id> blocks;
 };
 /// Forget the copy; unknown ones are normal. Never sent while a move of it is under way.
-struct drop_parked { lease_id parked; };
+struct drop_parked {
+  lease_id parked;
+};
 /// The move is over: nothing touches its blocks or its host room any more.
-struct moved { move_id move; move_outcome outcome = move_outcome::ok; };
+struct moved {
+  move_id move;
+  move_outcome outcome = move_outcome::ok;
+};
 
 // ---- scheduler <-> executor
 
 struct plan_item {
   request_id request;
-  std::uint32_t start = 0;                   ///< tokens already computed
+  std::uint32_t start = 0;  ///< tokens already computed
   std::vector<token_id> tokens;
   std::vector<block_id> blocks;
   bool sample = false;
   sampling_params sampling;
   std::vector<token_id> suppressed;
-  std::vector<token_id> history;             ///< prompt and answer so far, when the sampling needs them
-  std::uint32_t history_prompt = 0;          ///< how many of `history` are the prompt's
-  std::uint32_t mass_top_k = 0;              ///< > 0: probability of that many likeliest tokens is wanted
+  std::vector<token_id> history;     ///< prompt and answer so far, when the sampling needs them
+  std::uint32_t history_prompt = 0;  ///< how many of `history` are the prompt's
+  std::uint32_t mass_top_k = 0;      ///< > 0: probability of that many likeliest tokens is wanted
   std::int32_t top_logprobs = -1;
-  std::vector<token_id> score_targets;       ///< empty, or one per token (-1: none)
+  std::vector<token_id> score_targets;  ///< empty, or one per token (-1: none)
 };
 struct step_plan {
   step_id step;
@@ -154,15 +192,21 @@ struct item_result {
 };
 struct step_done {
   step_id step;
-  std::vector<item_result> items;            ///< same order as the plan
+  std::vector<item_result> items;  ///< same order as the plan
   std::uint64_t elapsed_us = 0;
 };
-struct step_failed { step_id step; std::string what; };
+struct step_failed {
+  step_id step;
+  std::string what;
+};
 
 // ---- from the runtime to the scheduler
 
-struct tick {};                              ///< look at the deadlines
-struct drain {};                             ///< refuse new requests, let the others finish
-struct stop { end_reason why = end_reason::shutdown; std::string message; };  ///< end every request
+struct tick {};   ///< look at the deadlines
+struct drain {};  ///< refuse new requests, let the others finish
+struct stop {
+  end_reason why = end_reason::shutdown;
+  std::string message;
+};  ///< end every request
 
 }  // namespace troupe::core

@@ -69,8 +69,8 @@ struct queued {
 };
 struct awaiting_grant {
   lease_id lease;
-  std::uint32_t asked = 0;  ///< blocks
-  bool alone = false;       ///< nothing else held or asked: a denial is a broken rule
+  std::uint32_t asked = 0;          ///< blocks
+  bool alone = false;               ///< nothing else held or asked: a denial is a broken rule
   std::optional<parked_copy> copy;  ///< comes back when the grant is here
   bool operator==(const awaiting_grant&) const = default;
 };
@@ -119,16 +119,16 @@ struct retiring {
   lease_id lease;
   verdict end;
   life_phase phase = life_phase::done;
-  std::optional<move_id> move;    ///< none: the step
-  std::optional<lease_id> copy;   ///< on the host tier, to be dropped
+  std::optional<move_id> move;   ///< none: the step
+  std::optional<lease_id> copy;  ///< on the host tier, to be dropped
   bool operator==(const retiring&) const = default;
 };
 }  // namespace life
 
-using life_state = std::variant<life::queued, life::awaiting_grant, life::prefilling,
-                                life::prefilling_in_flight, life::decoding,
-                                life::decoding_in_flight, life::awaiting_recompute,
-                                life::moving_out, life::parked, life::moving_in, life::retiring>;
+using life_state =
+    std::variant<life::queued, life::awaiting_grant, life::prefilling, life::prefilling_in_flight,
+                 life::decoding, life::decoding_in_flight, life::awaiting_recompute,
+                 life::moving_out, life::parked, life::moving_in, life::retiring>;
 
 struct request {
   request_id id;
@@ -147,7 +147,8 @@ struct request {
   std::uint32_t unsure_steps = 0;  ///< in a row, below the mass of `confidence`
   cache_scope scope;
   bool keep_prefix = false;
-  std::uint32_t cached_tokens = 0;  ///< of the prompt, found in the prefix cache when it first came in
+  std::uint32_t cached_tokens =
+      0;  ///< of the prompt, found in the prefix cache when it first came in
   std::uint32_t scored =
       0;  ///< prompt tokens whose score is out; prompt_tokens when none is wanted
 

@@ -113,9 +113,9 @@ void scheduler_machine::grow(effects& out) {
 
 // Between steps: someone has no place for its next token and was denied one. Whoever waits for its
 // reader gives way first, to newcomers too; then the lowest rank that is not being moved, which is
-// never the highest of those who compute: so that one always finishes. One victim at a time, and all
-// who were denied ask again behind its release. Where only moves are left to wait for, their end
-// comes here again.
+// never the highest of those who compute: so that one always finishes. One victim at a time, and
+// all who were denied ask again behind its release. Where only moves are left to wait for, their
+// end comes here again.
 void scheduler_machine::relieve(time_us now, effects& out) {
   if (asking_) return;  // its answer comes first, and may be a better victim
   request *paused = nullptr, *victim = nullptr;

@@ -10,11 +10,21 @@
 namespace troupe::core {
 
 const char* name_of(request_state x) {
-  static constexpr std::array<const char*, request_state_count> names{
-      "received", "tokenizing", "queued", "awaiting_grant", "prefilling", "prefilling_in_flight",
-      "decoding", "decoding_in_flight", "awaiting_recompute", "moving_out", "parked", "moving_in",
-      "paused", "retiring", "gone"
-  };
+  static constexpr std::array<const char*, request_state_count> names{"received",
+                                                                      "tokenizing",
+                                                                      "queued",
+                                                                      "awaiting_grant",
+                                                                      "prefilling",
+                                                                      "prefilling_in_flight",
+                                                                      "decoding",
+                                                                      "decoding_in_flight",
+                                                                      "awaiting_recompute",
+                                                                      "moving_out",
+                                                                      "parked",
+                                                                      "moving_in",
+                                                                      "paused",
+                                                                      "retiring",
+                                                                      "gone"};
   return names.at(static_cast<std::size_t>(x));
 }
 
@@ -98,9 +108,9 @@ std::string scheduler_machine::check() const {
     }
     if (auto broken = broken_sharing(r, blocks); !broken.empty()) return broken;
   }
-  if (pinned_by_moves != static_cast<std::size_t>(std::count_if(
-                             moves_.begin(), moves_.end(),
-                             [](const auto& m) { return !m.second.abandoned; })))
+  if (pinned_by_moves !=
+      static_cast<std::size_t>(std::count_if(moves_.begin(), moves_.end(),
+                                             [](const auto& m) { return !m.second.abandoned; })))
     return "a move is waited for by one request, or abandoned";
   if (asking != (asking_ ? 1u : 0u)) return "one asks at a time";
   if (named != in_step.size()) return "whoever the step names is known";
@@ -119,7 +129,8 @@ void scheduler_machine::add_to(state_hash& h) const {
     h.add(id).add(m.request).add(m.lease).add(m.copy).add(m.out).add(m.abandoned).add(m.blocks);
     h.add_due(m.by);
   }
-  // Estimates are at most 10 s a token: so long a target time never binds, and what was learned decides nothing.
+  // Estimates are at most 10 s a token: so long a target time never binds, and what was learned
+  // decides nothing.
   if (limits_.max_step_us < 10'000'000ull * limits_.max_num_batched_tokens) cost_.add_to(h);
   h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_).add(limits_.lost_blocks);
   h.add_due(look_again_).add_due(audit_due_);

@@ -62,8 +62,8 @@ void scheduler_machine::on(const cancel& m, time_us now, effects& out) {
   advance(now, out);
 }
 
-// A stalled request keeps what it has, and may be the first to give it up (relieve). A step that names
-// it brings one token more.
+// A stalled request keeps what it has, and may be the first to give it up (relieve). A step that
+// names it brings one token more.
 void scheduler_machine::on(const reader_stalled& m, time_us now, effects& out) {
   auto* r = find(m.request);
   if (!r || r->stalled() || std::holds_alternative<life::retiring>(r->state)) {
@@ -275,8 +275,8 @@ void scheduler_machine::publish_computed(request& r, effects& out) const {
   const auto full = h->computed / limits_.block_size;
   if (!limits_.prefix_caching || full <= h->published) return;
   const auto first = r.tokens.begin() + h->published * limits_.block_size;
-  out.emplace_back(publish{h->lease, h->published,
-                           {first, r.tokens.begin() + full * limits_.block_size}});
+  out.emplace_back(
+      publish{h->lease, h->published, {first, r.tokens.begin() + full * limits_.block_size}});
   h->published = full;
 }
 

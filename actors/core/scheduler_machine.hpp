@@ -1,13 +1,19 @@
-// The life of every request and the one writer of a lease's life: admission, queue, deadlines, the plan of the next
-// step, preemption, pins, retiring. A pure value: no CAF, clock, thread or log; copyable and hashable; time comes in.
+// The life of every request and the one writer of a lease's life: admission, queue, deadlines, the
+// plan of the next step, preemption, pins, retiring. A pure value: no CAF, clock, thread or log;
+// copyable and hashable; time comes in.
 //
 // Rules (state x event table: actors/README.md):
-//  - at most one step in flight; the next is planned only after step_done or step_failed of the last;
-//  - a request that ended while a step or a move names it is `retiring`: nothing is planned for it, its lease goes back
+//  - at most one step in flight; the next is planned only after step_done or step_failed of the
+//  last;
+//  - a request that ended while a step or a move names it is `retiring`: nothing is planned for it,
+//  its lease goes back
 //    and its `ended` goes out when that operation is over, never before, never later;
-//  - one chunk of a request is moved at a time, each chunk an operation of its own; a move that is late is abandoned: its
-//    lease lives on without the request until the mover says that nothing touches the blocks any more;
-//  - release of a lease is emitted in one place, once per lease that was ever asked for; a denial closes the lease it
+//  - one chunk of a request is moved at a time, each chunk an operation of its own; a move that is
+//  late is abandoned: its
+//    lease lives on without the request until the mover says that nothing touches the blocks any
+//    more;
+//  - release of a lease is emitted in one place, once per lease that was ever asked for; a denial
+//  closes the lease it
 //    answers, which then never held anything and needs no release.
 #pragma once
 #include <cstdint>
@@ -24,22 +30,23 @@
 namespace troupe::core {
 
 struct scheduler_limits {
-  std::uint32_t max_num_seqs = 32;         ///< no more than max_num_batched_tokens count
+  std::uint32_t max_num_seqs = 32;  ///< no more than max_num_batched_tokens count
   std::uint32_t max_num_batched_tokens = 512;
   std::uint64_t max_step_us = 100'000;
   std::uint32_t max_num_queued_reqs = 64;
   std::uint32_t block_size = 16;
   std::uint32_t num_blocks = 0;
-  std::uint32_t lost_blocks = 0;           ///< of those, in quarantine
-  std::uint32_t model_context = 0;         ///< smallest of the model's and --max-model-len, in tokens
-  std::vector<token_id> end_tokens;        ///< sorted
-  std::uint32_t vocab = 0;                 ///< 0: not checked
-  deadlines_ms deadlines;                  ///< defaults; 0 = none
+  std::uint32_t lost_blocks = 0;     ///< of those, in quarantine
+  std::uint32_t model_context = 0;   ///< smallest of the model's and --max-model-len, in tokens
+  std::vector<token_id> end_tokens;  ///< sorted
+  std::uint32_t vocab = 0;           ///< 0: not checked
+  deadlines_ms deadlines;            ///< defaults; 0 = none
   bool prefix_caching = true;
-  bool park = false;                       ///< preempted requests go to the host tier; else they are computed again
-  std::uint32_t move_chunk_blocks = 32;    ///< blocks copied by one move
-  std::uint64_t move_limit_us = 2'000'000; ///< a move that takes longer is given up
-  std::uint64_t stall_limit_us = 30'000'000;  ///< a reader that is behind for longer ends its request; 0: never
+  bool park = false;  ///< preempted requests go to the host tier; else they are computed again
+  std::uint32_t move_chunk_blocks = 32;     ///< blocks copied by one move
+  std::uint64_t move_limit_us = 2'000'000;  ///< a move that takes longer is given up
+  std::uint64_t stall_limit_us =
+      30'000'000;  ///< a reader that is behind for longer ends its request; 0: never
   /// Smallest of model_context and the pool in tokens, without what is lost.
   std::uint32_t effective_context() const;
   std::uint64_t pool_tokens() const;
@@ -48,35 +55,48 @@ struct scheduler_limits {
 
 struct kv_scheduler_part;
 
-/// Not an event of the protocol: one of our own rules was broken. Shells abort in dev, count and log in release.
-struct violation { std::string invariant; };
+/// Not an event of the protocol: one of our own rules was broken. Shells abort in dev, count and
+/// log in release.
+struct violation {
+  std::string invariant;
+};
 /// The table is empty and nothing is in flight, after drain or stop.
 struct stopped {};
 
 /// It gave way to others; `parked`: through the host tier. For the metrics.
-struct preempted { request_id request; bool parked = false; };
-/// A move was late: whoever it was for computes again; the blocks wait for its end. For the metrics.
-struct gave_up { bool out = true; std::uint32_t blocks = 0; std::uint64_t elapsed_us = 0; };
+struct preempted {
+  request_id request;
+  bool parked = false;
+};
+/// A move was late: whoever it was for computes again; the blocks wait for its end. For the
+/// metrics.
+struct gave_up {
+  bool out = true;
+  std::uint32_t blocks = 0;
+  std::uint64_t elapsed_us = 0;
+};
 
-using effect = std::variant<admitted, refused, tokens_out, ended, reserve, publish, release, audit, move_out, move_in,
-                            drop_parked, step_plan, preempted, gave_up, stopped, violation>;
+using effect =
+    std::variant<admitted, refused, tokens_out, ended, reserve, publish, release, audit, move_out,
+                 move_in, drop_parked, step_plan, preempted, gave_up, stopped, violation>;
 using effects = std::vector<effect>;
 
 /// Where a request is. `received` and `tokenizing` belong to the session.
 enum class request_state : std::uint8_t {
-  received, tokenizing,
-  queued,               ///< no lease
-  awaiting_grant,       ///< lease asked for, not yet answered
-  prefilling,           ///< between chunks
+  received,
+  tokenizing,
+  queued,          ///< no lease
+  awaiting_grant,  ///< lease asked for, not yet answered
+  prefilling,      ///< between chunks
   prefilling_in_flight,
-  decoding,             ///< between steps
+  decoding,  ///< between steps
   decoding_in_flight,
-  awaiting_recompute,   ///< preempted: no lease, in the queue again
-  moving_out,           ///< preempted, a chunk of it is being copied to the host tier
-  parked,               ///< no lease, a copy on the host tier, in the queue again
-  moving_in,            ///< has a lease again, a chunk of the copy is coming back
-  paused,               ///< has its blocks, computes nothing: its reader is behind
-  retiring,             ///< ended, still named by the step in flight or by a move
+  awaiting_recompute,  ///< preempted: no lease, in the queue again
+  moving_out,          ///< preempted, a chunk of it is being copied to the host tier
+  parked,              ///< no lease, a copy on the host tier, in the queue again
+  moving_in,           ///< has a lease again, a chunk of the copy is coming back
+  paused,              ///< has its blocks, computes nothing: its reader is behind
+  retiring,            ///< ended, still named by the step in flight or by a move
   gone,
 };
 inline constexpr int request_state_count = static_cast<int>(request_state::gone) + 1;
@@ -101,13 +121,13 @@ class scheduler_machine {
   void on(const drain&, time_us now, effects&);
   void on(const stop&, time_us now, effects&);
 
-  request_state state_of(request_id) const;   ///< gone for an unknown id
-  std::uint32_t running() const;              ///< holds a lease, or has asked for one
-  std::uint32_t waiting() const;              ///< queued, parked or awaiting recompute
-  bool idle() const;                          ///< no request, nothing in flight
-  bool at_rest() const;                       ///< nothing in flight, and all who are here wait for their readers
+  request_state state_of(request_id) const;  ///< gone for an unknown id
+  std::uint32_t running() const;             ///< holds a lease, or has asked for one
+  std::uint32_t waiting() const;             ///< queued, parked or awaiting recompute
+  bool idle() const;                         ///< no request, nothing in flight
+  bool at_rest() const;  ///< nothing in flight, and all who are here wait for their readers
   bool step_in_flight() const;
-  std::uint64_t ignored_events() const;       ///< late, duplicate and unknown events: normal, counted
+  std::uint64_t ignored_events() const;  ///< late, duplicate and unknown events: normal, counted
   kv_scheduler_part look(time_us now) const;  ///< for the audit (kv_audit.hpp)
   std::string check() const;                  ///< empty when sound, else the broken invariant
 
@@ -134,7 +154,8 @@ class scheduler_machine {
     bool operator==(const move_under_way&) const = default;
   };
 
-  // Every event ends here: what became possible or due is done, in this order (scheduler_machine.cpp).
+  // Every event ends here: what became possible or due is done, in this order
+  // (scheduler_machine.cpp).
   void advance(time_us now, effects&);
   void expire(time_us now, effects&);
   void settle(effects&);
@@ -179,13 +200,13 @@ class scheduler_machine {
 
   scheduler_limits limits_;
   std::map<request_id, request> requests_;
-  std::map<rank, request_id> queue_;            // queued and awaiting_recompute
-  std::map<rank, request_id> running_;          // all others
-  std::optional<request_id> asking_;            // the one in awaiting_grant
+  std::map<rank, request_id> queue_;    // queued and awaiting_recompute
+  std::map<rank, request_id> running_;  // all others
+  std::optional<request_id> asking_;    // the one in awaiting_grant
   std::optional<step_under_way> in_flight_;
   std::map<move_id, move_under_way> moves_;
   step_cost cost_;
-  bool blocked_ = false;                        // denied; no ask until blocks come back or nothing runs
+  bool blocked_ = false;  // denied; no ask until blocks come back or nothing runs
   bool draining_ = false;
   bool stopped_ = false;
   bool audited_idle_ = true;
@@ -193,7 +214,7 @@ class scheduler_machine {
   std::uint64_t steps_ = 0;
   std::uint64_t moves_begun_ = 0;
   std::uint64_t ignored_ = 0;
-  time_us look_again_ = never;                  // no deadline is over before this
+  time_us look_again_ = never;  // no deadline is over before this
   time_us audit_due_ = 0;
 };
 

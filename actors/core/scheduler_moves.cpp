@@ -20,8 +20,8 @@ bool goes_on(Moving& s, move_outcome outcome) {
 
 // A mover that is late with one chunk gets no others; less than a block is computed again sooner.
 bool scheduler_machine::worth_parking(const request& r) const {
-  const bool stuck = std::any_of(moves_.begin(), moves_.end(),
-                                 [](const auto& m) { return m.second.abandoned; });
+  const bool stuck =
+      std::any_of(moves_.begin(), moves_.end(), [](const auto& m) { return m.second.abandoned; });
   return limits_.park && !stuck && r.held()->computed >= limits_.block_size;
 }
 
@@ -38,16 +38,15 @@ void scheduler_machine::next_chunk_out(request& r, time_us now, effects& out) {
   auto& s = std::get<life::moving_out>(r.state);
   pin(r, s.way, s.copy, true, now);
   const auto first = s.kept.blocks.begin() + s.way.done;
-  out.emplace_back(move_out{s.way.move, s.copy.lease, s.way.done, s.copy.blocks,
-                            {first, first + s.way.chunk}});
+  out.emplace_back(
+      move_out{s.way.move, s.copy.lease, s.way.done, s.copy.blocks, {first, first + s.way.chunk}});
 }
 
 void scheduler_machine::next_chunk_in(request& r, time_us now, effects& out) {
   auto& s = std::get<life::moving_in>(r.state);
   pin(r, s.way, s.copy, false, now);
   const auto first = s.kept.blocks.begin() + s.way.done;
-  out.emplace_back(
-      move_in{s.way.move, s.copy.lease, s.way.done, {first, first + s.way.chunk}});
+  out.emplace_back(move_in{s.way.move, s.copy.lease, s.way.done, {first, first + s.way.chunk}});
 }
 
 void scheduler_machine::on(const moved& m, time_us now, effects& out) {
@@ -101,7 +100,8 @@ void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, 
   publish_computed(r, out);
 }
 
-// The request goes on without the move; lease and copy stay pinned until the mover says that it is over.
+// The request goes on without the move; lease and copy stay pinned until the mover says that it is
+// over.
 void scheduler_machine::abandon(move_id id, time_us now, effects& out) {
   auto& move = moves_.at(id);
   move.abandoned = true;

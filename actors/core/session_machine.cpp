@@ -187,8 +187,8 @@ void session_machine::conclude_stop(generation_end& end, std::string text) {
   release_pieces(everything, shown_);
 }
 
-// The answer is over for the reason that `end` names. The end may complete a stop, or decide for one; it then takes the
-// place of a natural reason, and only cuts the text under any other.
+// The answer is over for the reason that `end` names. The end may complete a stop, or decide for
+// one; it then takes the place of a natural reason, and only cuts the text under any other.
 void session_machine::conclude_text(generation_end& end, const std::string& tail) {
   fed_ += tail.size();
   auto text = matcher_.push(tail, completion_tokens_ > options_.min_tokens);
@@ -287,12 +287,23 @@ void session_machine::add_to(state_hash& h) const {
     for (const auto& p : d.tokens) h.add(p.token);
   };
   matcher_.add_to(h);
-  h.add(prompt_tokens_).add(cached_tokens_).add(completion_tokens_).add(recent_).add(recent_at_).add(repeated_);
+  h.add(prompt_tokens_)
+      .add(cached_tokens_)
+      .add(completion_tokens_)
+      .add(recent_)
+      .add(recent_at_)
+      .add(repeated_);
   h.add(fed_).add(shown_).add(pieces_.size()).add(pending_bytes_);
   for (const auto& p : pieces_) h.add(p.piece.token).add(p.start).add(p.ready);
   add(prompt_);
   add(pending_);
-  h.add(reading_).add(outstanding_).add(stalled_).add(cancelled_).add(gone_).add(finished_).add(quit_);
+  h.add(reading_)
+      .add(outstanding_)
+      .add(stalled_)
+      .add(cancelled_)
+      .add(gone_)
+      .add(finished_)
+      .add(quit_);
 }
 
 }  // namespace troupe::core

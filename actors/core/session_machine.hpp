@@ -1,5 +1,6 @@
-// One request as its client sees it: text stops and repetition, hold-back, coalescing with a credit of one delta, the
-// slow reader's limit, late tokens dropped, one terminal event. Pure: text comes in decoded; no tokenizer, clock, CAF.
+// One request as its client sees it: text stops and repetition, hold-back, coalescing with a credit
+// of one delta, the slow reader's limit, late tokens dropped, one terminal event. Pure: text comes
+// in decoded; no tokenizer, clock, CAF.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,41 +18,52 @@ struct session_options {
   request_id request;
   stop_rules stop;
   std::optional<repetition_stop> repetition;
-  std::uint32_t min_tokens = 0;                ///< so many tokens complete no stop of either kind
+  std::uint32_t min_tokens = 0;  ///< so many tokens complete no stop of either kind
   bool want_logprobs = false;
-  std::uint64_t outbound_bytes_max = 256 << 10;  ///< text and pieces waiting for the reader beyond this: it has stalled
+  std::uint64_t outbound_bytes_max =
+      256 << 10;  ///< text and pieces waiting for the reader beyond this: it has stalled
 };
 
-/// A token as the shell hands it over: `text` is what the detokenizer could finish with it (may be empty).
+/// A token as the shell hands it over: `text` is what the detokenizer could finish with it (may be
+/// empty).
 struct decoded_token {
   std::string text;
   token_piece piece;
-  bool is_end = false;     ///< counted, not text
-  std::string tail;        ///< what the detokenizer would add if this were the last token; asked for with `repetition`
-  std::uint32_t cached_tokens = 0;   ///< of the prompt; the first token's count stands until `ended`
+  bool is_end = false;  ///< counted, not text
+  std::string tail;  ///< what the detokenizer would add if this were the last token; asked for with
+                     ///< `repetition`
+  std::uint32_t cached_tokens = 0;  ///< of the prompt; the first token's count stands until `ended`
 };
 
 namespace session_effect {
-struct accepted { std::uint32_t prompt_tokens = 0; };
-struct deliver { generation_delta delta; };
-struct finish { generation_end end; };           ///< to the client; once, last
-struct cancel_request { cancel message; };       ///< to the scheduler
-struct stalled {};                               ///< to the scheduler: compute nothing more for now
-struct resumed {};                               ///< to the scheduler
-struct quit {};                                  ///< the scheduler has ended it: the actor may go
+struct accepted {
+  std::uint32_t prompt_tokens = 0;
+};
+struct deliver {
+  generation_delta delta;
+};
+struct finish {
+  generation_end end;
+};  ///< to the client; once, last
+struct cancel_request {
+  cancel message;
+};                  ///< to the scheduler
+struct stalled {};  ///< to the scheduler: compute nothing more for now
+struct resumed {};  ///< to the scheduler
+struct quit {};     ///< the scheduler has ended it: the actor may go
 }  // namespace session_effect
-using session_effects_item = std::variant<session_effect::accepted, session_effect::deliver,
-                                          session_effect::finish, session_effect::cancel_request,
-                                          session_effect::stalled, session_effect::resumed,
-                                          session_effect::quit>;
+using session_effects_item =
+    std::variant<session_effect::accepted, session_effect::deliver, session_effect::finish,
+                 session_effect::cancel_request, session_effect::stalled, session_effect::resumed,
+                 session_effect::quit>;
 using session_effects = std::vector<session_effects_item>;
 
 class session_machine {
  public:
   explicit session_machine(session_options);
 
-  /// The prompt is long and still being read: until on_submitted() nobody else knows of the request, and a cancel, which
-  /// may also be for a deadline, ends it here.
+  /// The prompt is long and still being read: until on_submitted() nobody else knows of the
+  /// request, and a cancel, which may also be for a deadline, ends it here.
   void on_reading() { reading_ = true; }
   void on_submitted() { reading_ = false; }
   void on(const admitted&, session_effects&);
@@ -67,15 +79,15 @@ class session_machine {
   /// The scheduler died.
   void on_engine_down(session_effects&);
 
-  bool finished() const;   ///< the client has its terminal event
-  token_usage usage() const;   ///< so far
+  bool finished() const;      ///< the client has its terminal event
+  token_usage usage() const;  ///< so far
   bool operator==(const session_machine&) const = default;
   /// All that decides what it will do, but for its options; see state_hash.
   void add_to(state_hash&) const;
 
  private:
-  // A log-probability piece waits for its text: it goes out once `shown_` has reached `ready`, and never when its text
-  // starts behind a stop. Offsets count bytes of generated text.
+  // A log-probability piece waits for its text: it goes out once `shown_` has reached `ready`, and
+  // never when its text starts behind a stop. Offsets count bytes of generated text.
   struct waiting_piece {
     token_piece piece;
     std::uint64_t start = 0;
@@ -99,19 +111,19 @@ class session_machine {
   std::uint32_t prompt_tokens_ = 0;
   std::uint32_t cached_tokens_ = 0;
   std::uint32_t completion_tokens_ = 0;
-  std::vector<token_id> recent_;             // the last `ngram` tokens of the answer, a ring
-  std::uint32_t recent_at_ = 0;              // where in recent_ the next token goes
-  std::uint64_t repeated_ = 0;               // so many tokens in a row equal the one `ngram` before them
-  std::uint64_t fed_ = 0;                    // bytes of text given to the matcher
-  std::uint64_t shown_ = 0;                  // bytes of it that came out
+  std::vector<token_id> recent_;  // the last `ngram` tokens of the answer, a ring
+  std::uint32_t recent_at_ = 0;   // where in recent_ the next token goes
+  std::uint64_t repeated_ = 0;    // so many tokens in a row equal the one `ngram` before them
+  std::uint64_t fed_ = 0;         // bytes of text given to the matcher
+  std::uint64_t shown_ = 0;       // bytes of it that came out
   std::vector<waiting_piece> pieces_;
-  generation_delta prompt_, pending_;        // undelivered
-  std::uint64_t pending_bytes_ = 0;          // cost of prompt_ and pending_
-  bool reading_ = false;                     // the scheduler has not been told of the request
-  bool outstanding_ = false;                 // a delta is at the client, not yet confirmed
-  bool stalled_ = false;                     // the scheduler has been told
-  std::optional<end_reason> cancelled_;      // passed on to the scheduler
-  bool gone_ = false;                        // nobody reads any more
+  generation_delta prompt_, pending_;    // undelivered
+  std::uint64_t pending_bytes_ = 0;      // cost of prompt_ and pending_
+  bool reading_ = false;                 // the scheduler has not been told of the request
+  bool outstanding_ = false;             // a delta is at the client, not yet confirmed
+  bool stalled_ = false;                 // the scheduler has been told
+  std::optional<end_reason> cancelled_;  // passed on to the scheduler
+  bool gone_ = false;                    // nobody reads any more
   bool finished_ = false;
   bool quit_ = false;
 };

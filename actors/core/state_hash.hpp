@@ -1,7 +1,7 @@
-// Folds what decides a machine's future into 128 bits, so that explored states can be told apart. Ids whose only meaning
-// is which is which (blocks, leases, moves, steps, places in the cache) count by the order in which they are met, times by
-// how far ahead they are: two states that differ in nothing but such names are one. Value only; not for security and not
-// stable between builds.
+// Folds what decides a machine's future into 128 bits, so that explored states can be told apart.
+// Ids whose only meaning is which is which (blocks, leases, moves, steps, places in the cache)
+// count by the order in which they are met, times by how far ahead they are: two states that differ
+// in nothing but such names are one. Value only; not for security and not stable between builds.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "actors/core/ids.hpp"
+#include "actors/api/ids.hpp"
 
 namespace troupe::core {
 
@@ -35,7 +35,9 @@ class state_hash {
   state_hash& add(request_id x) { return mix(x.value); }
   state_hash& add(move_id x) { return mix(name(moves, x.value)); }
   state_hash& add(step_id x) { return mix(name(steps, x.value)); }
-  state_hash& add(lease_id x) { return add(x.request).mix(name(leases, x.request.value << 32 | x.epoch)); }
+  state_hash& add(lease_id x) {
+    return add(x.request).mix(name(leases, x.request.value << 32 | x.epoch));
+  }
   state_hash& add_block(block_id x) { return mix(name(blocks, std::uint64_t{x} + 1)); }
   state_hash& add_blocks(const std::vector<block_id>& xs) {
     mix(xs.size());

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/core/ids.hpp"
+#include "actors/api/ids.hpp"
 #include "actors/core/state_hash.hpp"
 
 namespace troupe::core {

@@ -27,8 +27,9 @@ bool is_line_break(char c) {
   return c == '\n' || c == '\r';
 }
 
-// The character that `text` begins with; 0 when its bytes are none, nothing when they are not all here. `text` is not
-// empty. What the model's text decoder lets through is well formed, so this tells lengths and does not validate.
+// The character that `text` begins with; 0 when its bytes are none, nothing when they are not all
+// here. `text` is not empty. What the model's text decoder lets through is well formed, so this
+// tells lengths and does not validate.
 std::optional<char32_t> first_character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return lead;
@@ -79,7 +80,8 @@ bool stop_matcher::may_start(std::uint64_t at) const {
   return boundary_ == stop_boundary::none || opens(static_cast<std::size_t>(at - held_start()));
 }
 
-// Does the character at `end`, whose first byte is here, let a match end before it? Nothing while it is not whole.
+// Does the character at `end`, whose first byte is here, let a match end before it? Nothing while
+// it is not whole.
 std::optional<bool> stop_matcher::closes(std::uint64_t end) const {
   const auto behind = std::string_view(held_).substr(static_cast<std::size_t>(end - held_start()));
   if (boundary_ == stop_boundary::line) return is_line_break(behind[0]);
@@ -90,8 +92,8 @@ std::optional<bool> stop_matcher::closes(std::uint64_t end) const {
 
 // ---- matches
 
-// Answers whether the stop is complete with this byte. Starts that no match may have are left out at once, so that
-// nothing is held back for them.
+// Answers whether the stop is complete with this byte. Starts that no match may have are left out
+// at once, so that nothing is held back for them.
 bool stop_matcher::advance(automaton& a, char c) const {
   while (a.state > 0 && a.stop[a.state] != c) a.state = a.fallback[a.state];
   if (a.stop[a.state] == c) ++a.state;
@@ -183,7 +185,11 @@ std::string stop_matcher::flush() {
 
 void stop_matcher::add_to(state_hash& h) const {
   for (const auto& a : stops_) h.add(a.state);
-  h.add(fed_).add(std::string_view(held_)).add(held_opens_).add(awaiting_.size()).add(matched_.has_value());
+  h.add(fed_)
+      .add(std::string_view(held_))
+      .add(held_opens_)
+      .add(awaiting_.size())
+      .add(matched_.has_value());
   for (const auto& m : awaiting_) h.add(m.start).add(m.which);
   if (candidate_) h.add(candidate_->start).add(candidate_->which);
 }

@@ -1,6 +1,7 @@
-// Stop strings over a growing text: answers what may be shown, holds back what may still become a stop. The match that
-// starts earliest wins, ties by the longer; with a boundary only matches that stand alone count. Linear in the text;
-// memory bounded by the longest stop and the character behind it. Copyable.
+// Stop strings over a growing text: answers what may be shown, holds back what may still become a
+// stop. The match that starts earliest wins, ties by the longer; with a boundary only matches that
+// stand alone count. Linear in the text; memory bounded by the longest stop and the character
+// behind it. Copyable.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +16,14 @@
 namespace troupe::core {
 
 struct stop_rules {
-  std::vector<std::string> stops;     ///< empty ones stop nothing
-  bool include_stop = false;          ///< the stop is shown
-  /// word: no word character stands before or behind the stop. line: a line begins with it and a line break (\n or \r)
-  /// follows it. Start and end of the text are boundaries; the character behind a stop is awaited before it counts.
+  std::vector<std::string> stops;  ///< empty ones stop nothing
+  bool include_stop = false;       ///< the stop is shown
+  /// word: no word character stands before or behind the stop. line: a line begins with it and a
+  /// line break (\n or \r) follows it. Start and end of the text are boundaries; the character
+  /// behind a stop is awaited before it counts.
   stop_boundary boundary = stop_boundary::none;
-  /// Whether a code point past ASCII is a letter or digit; null: all are. Of ASCII it is letters, digits and `_`.
+  /// Whether a code point past ASCII is a letter or digit; null: all are. Of ASCII it is letters,
+  /// digits and `_`.
   bool (*is_word)(char32_t) = nullptr;
   bool operator==(const stop_rules&) const = default;
 };
@@ -29,8 +32,9 @@ class stop_matcher {
  public:
   explicit stop_matcher(stop_rules rules);
 
-  /// Adds text; answers what is safe to show now (whole UTF-8 characters when fed whole characters). After a match
-  /// everything else is dropped. `may_match` = false: a stop that this text completes does not count.
+  /// Adds text; answers what is safe to show now (whole UTF-8 characters when fed whole
+  /// characters). After a match everything else is dropped. `may_match` = false: a stop that this
+  /// text completes does not count.
   std::string push(std::string_view text, bool may_match = true);
   /// The end of the text: what was held back, without the stop that the end has decided for.
   std::string flush();
@@ -42,9 +46,10 @@ class stop_matcher {
   void add_to(state_hash&) const;
 
  private:
-  // One automaton per stop: `fallback[k]` is the longest proper prefix of the stop that ends its first k bytes, `state`
-  // how many of its bytes the text ends with now, so fed_ - state is where the earliest match begins that may still
-  // come. Always below the stop's length: what is complete has become a `match`.
+  // One automaton per stop: `fallback[k]` is the longest proper prefix of the stop that ends its
+  // first k bytes, `state` how many of its bytes the text ends with now, so fed_ - state is where
+  // the earliest match begins that may still come. Always below the stop's length: what is complete
+  // has become a `match`.
   struct automaton {
     std::string stop;
     std::vector<std::uint32_t> fallback;
@@ -74,11 +79,11 @@ class stop_matcher {
   bool include_stop_ = false;
   stop_boundary boundary_ = stop_boundary::none;
   bool (*is_word_)(char32_t) = nullptr;
-  std::uint64_t fed_ = 0;            // bytes seen so far
-  std::string held_;                 // the last bytes seen, not yet shown
-  bool held_opens_ = true;           // the text before held_ lets a match begin there
-  std::vector<match> awaiting_;      // complete, the character behind them is not here yet
-  std::optional<match> candidate_;   // counts, but an earlier or longer one may still come
+  std::uint64_t fed_ = 0;           // bytes seen so far
+  std::string held_;                // the last bytes seen, not yet shown
+  bool held_opens_ = true;          // the text before held_ lets a match begin there
+  std::vector<match> awaiting_;     // complete, the character behind them is not here yet
+  std::optional<match> candidate_;  // counts, but an earlier or longer one may still come
   std::optional<std::string> matched_;
 };
 

@@ -1,30 +1,38 @@
-// The one CAF type-id block. The messages are the plain values of actors/core/events.hpp; they never leave the
-// process in this release, so they are registered without inspectors.
+// The one CAF type-id block. The messages are the plain values of actors/core/events.hpp; they
+// never leave the process in this release, so they are registered without inspectors.
 #pragma once
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
-
 #include <functional>
 
+#include "actors/api/kv_audit.hpp"
 #include "actors/core/events.hpp"
-#include "actors/core/kv_audit.hpp"
 
 namespace troupe::protocol {
 
-/// The scheduler's order to a new session: tokenize and submit. Sent by the runtime, first of all messages.
+/// The scheduler's order to a new session: tokenize and submit. Sent by the runtime, first of all
+/// messages.
 struct begin {};
 /// A session's word to itself between two slices of a long prompt: others had their turn, read on.
 struct read_on {};
 /// The sink has written the last delta (credit of one).
 struct delivered {};
 
-/// A look into the KV state: scheduler, allocator and mover answer with their part, in this order of messages.
-struct kv_inquiry { std::function<void(core::kv_part)> answer; };
+/// A look into the KV state: scheduler, allocator and mover answer with their part, in this order
+/// of messages.
+struct kv_inquiry {
+  std::function<void(core::kv_part)> answer;
+};
 /// The audit found these leases to be nobody's; their blocks are quarantined.
-struct leaked { std::vector<core::lease_id> leases; std::uint32_t blocks = 0; };
+struct leaked {
+  std::vector<core::lease_id> leases;
+  std::uint32_t blocks = 0;
+};
 /// The next step begins that much later: a device that is stuck, for tests of the real program.
-struct freeze { std::uint32_t ms = 0; };
+struct freeze {
+  std::uint32_t ms = 0;
+};
 
 /// The first step that names the request is planned: it has left the queue.
 struct started {};
@@ -39,20 +47,21 @@ struct sink_event;
 
 /// Declared here because a typed handle travels in a message. Each line: meaning, and who sends it.
 using session_actor = caf::typed_actor<
-    caf::reacts_to<begin>,              // runtime: tokenize and submit
-    caf::reacts_to<read_on>,            // itself: the next slice of a long prompt
-    caf::reacts_to<core::admitted>,     // scheduler: in the queue
-    caf::reacts_to<core::refused>,      // scheduler: terminal
-    caf::reacts_to<started>,            // scheduler: prefill begins
-    caf::reacts_to<core::tokens_out>,   // scheduler: scores of the prompt, one sampled token
-    caf::reacts_to<core::ended>,        // scheduler: terminal, blocks are on their way back
-    caf::reacts_to<delivered>,          // sink: send the next delta
-    caf::reacts_to<core::cancel>>;      // connection or API: end this request
+    caf::reacts_to<begin>,             // runtime: tokenize and submit
+    caf::reacts_to<read_on>,           // itself: the next slice of a long prompt
+    caf::reacts_to<core::admitted>,    // scheduler: in the queue
+    caf::reacts_to<core::refused>,     // scheduler: terminal
+    caf::reacts_to<started>,           // scheduler: prefill begins
+    caf::reacts_to<core::tokens_out>,  // scheduler: scores of the prompt, one sampled token
+    caf::reacts_to<core::ended>,       // scheduler: terminal, blocks are on their way back
+    caf::reacts_to<delivered>,         // sink: send the next delta
+    caf::reacts_to<core::cancel>>;     // connection or API: end this request
 
 }  // namespace troupe::protocol
 
-// A host's own block usually begins at caf::first_custom_type_id (200); ours is far above it. A host that uses these
-// numbers too builds Troupe with another first one (-DTROUPE_FIRST_TYPE_ID=N); the package hands N on.
+// A host's own block usually begins at caf::first_custom_type_id (200); ours is far above it. A
+// host that uses these numbers too builds Troupe with another first one (-DTROUPE_FIRST_TYPE_ID=N);
+// the package hands N on.
 #ifndef TROUPE_FIRST_TYPE_ID
 #define TROUPE_FIRST_TYPE_ID 40000
 #endif

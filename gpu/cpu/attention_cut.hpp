@@ -1,12 +1,12 @@
 // Which tiles of attention several threads share, and how: the context of a tile that would keep
 // one thread longer than a quarter of its share of the work is cut into pieces of whole splits.
 // With tiles of one length those are fewer than four a thread: a few long sequences, or one beside
-// many short ones. Pure; what is cut never changes a bit (gpu/kernels/attention.hpp).
+// many short ones. Pure; what is cut never changes a bit (gpu/cpu/kernels/attention.hpp).
 #pragma once
 #include <span>
 #include <vector>
 
-#include "gpu/kernels/attention.hpp"
+#include "gpu/cpu/kernels/attention.hpp"
 #include "gpu/model/model_config.hpp"
 
 namespace troupe::gpu {

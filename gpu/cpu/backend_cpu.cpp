@@ -3,9 +3,9 @@
 #include <chrono>
 #include <string>
 
-#include "gpu/cpu/host_limits.hpp"
-#include "gpu/cpu/kernel_costs.hpp"
+#include "gpu/cpu/kernels/kernel_costs.hpp"
 #include "gpu/cpu/machine_limits.hpp"
+#include "gpu/host_limits.hpp"
 
 namespace troupe::gpu {
 

@@ -39,7 +39,7 @@ class cpu_backend final : public backend {
   model_weights weights_;
   kv_pool kv_;
   forward_pass forward_;
-  std::vector<sampler> samplers_;  // one per row of a tile of logits
+  std::vector<sampler> samplers_;        // one per row of a tile of logits
   std::optional<step_profile> profile_;  // when it was asked for
   device_info info_;
   logit_observer observer_;

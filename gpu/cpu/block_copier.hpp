@@ -1,6 +1,6 @@
 // Copies whole KV blocks to and from host memory on a thread of its own, in the order asked for,
-// with less claim to a core than the workers. Sleeps when idle. Its destructor finishes what was asked for, `done` calls included. Knows
-// nothing of who may touch a block meanwhile.
+// with less claim to a core than the workers. Sleeps when idle. Its destructor finishes what was
+// asked for, `done` calls included. Knows nothing of who may touch a block meanwhile.
 #pragma once
 #include <condition_variable>
 #include <deque>

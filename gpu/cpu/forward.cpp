@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "gpu/cpu/kernel_costs.hpp"
+#include "gpu/cpu/kernels/kernel_costs.hpp"
 
 namespace troupe::gpu {
 
@@ -226,8 +226,9 @@ void forward_pass::multiply(std::span<const product> products, std::uint32_t row
   workers_.run(static_cast<std::uint32_t>(stripes.size()) * c.stripes, [&](std::uint32_t chunk) {
     const stripe& s = stripes[chunk / c.stripes];
     const std::uint32_t row = chunk % c.stripes * c.height;
-    matmul_params p{s.what->weights, s.begin, s.end, row, std::min(rows, row + c.height), in,
-                    s.what->out, s.what->stride, s.what->add};
+    matmul_params p{
+        s.what->weights, s.begin,        s.end,      row, std::min(rows, row + c.height), in,
+        s.what->out,     s.what->stride, s.what->add};
     kernels_.matmul(p);
     if (!in.rest_codes || !is_quantized(s.what->weights->kind)) return;
     p.in = in.rest();

@@ -5,12 +5,12 @@
 #include <span>
 
 #include "gpu/cpu/attention_cut.hpp"
-#include "gpu/cpu/kernel_table.hpp"
+#include "gpu/cpu/kernels/kernel_table.hpp"
 #include "gpu/cpu/kv_pool.hpp"
-#include "gpu/cpu/step_layout.hpp"
 #include "gpu/cpu/step_profile.hpp"
-#include "gpu/cpu/weights.hpp"
-#include "gpu/cpu/worker_pool.hpp"
+#include "gpu/cpu/threads/worker_pool.hpp"
+#include "gpu/cpu/weights/weights.hpp"
+#include "gpu/step_layout.hpp"
 
 namespace troupe::gpu {
 

@@ -2,9 +2,9 @@
 // (gpu/README.md draws it); knows nothing of who holds a block. Owns the memory, touches all of it
 // at construction.
 #pragma once
-#include "gpu/cpu/memory_region.hpp"
-#include "gpu/cpu/worker_pool.hpp"
-#include "gpu/kernels/rope.hpp"
+#include "gpu/cpu/kernels/rope.hpp"
+#include "gpu/cpu/threads/worker_pool.hpp"
+#include "gpu/memory_region.hpp"
 #include "gpu/model/model_config.hpp"
 
 namespace troupe::gpu {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "gpu/cpu/kernel_costs.hpp"
+#include "gpu/cpu/kernels/kernel_costs.hpp"
 
 namespace troupe::gpu {
 
@@ -24,7 +24,8 @@ double best_rate(std::uint64_t (*loop)(std::uint64_t), worker_pool& workers) {
   constexpr std::uint64_t warm_rounds = 20000;
   loop(warm_rounds);
   constexpr double goal_s = 0.001;
-  const auto rounds = static_cast<std::uint64_t>(std::max(1.0, warm_rounds * goal_s / seconds_since(first)));
+  const auto rounds =
+      static_cast<std::uint64_t>(std::max(1.0, warm_rounds * goal_s / seconds_since(first)));
   double best = 0;
   for (int i = 0; i < tries || seconds_since(first) < 0.15; ++i) {
     std::vector<std::uint64_t> done(workers.threads());
@@ -48,7 +49,8 @@ double measure_floats_per_s(const kernel_table& kernels, worker_pool& workers) {
   return best_rate(kernels.float_loop, workers);
 }
 
-double measure_bytes_per_s(const kernel_table& kernels, worker_pool& workers, const byte_spans& memory) {
+double measure_bytes_per_s(const kernel_table& kernels, worker_pool& workers,
+                           const byte_spans& memory) {
   byte_spans groups;
   double total = 0;
   for (const auto& span : memory) {
@@ -63,10 +65,11 @@ double measure_bytes_per_s(const kernel_table& kernels, worker_pool& workers, co
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const auto begin = std::chrono::steady_clock::now();
       const std::size_t size = groups[g].size();
-      workers.run(static_cast<std::uint32_t>((size + piece_bytes - 1) / piece_bytes), [&](std::uint32_t piece) {
-        const std::size_t at = piece * piece_bytes;
-        kernels.read_loop(groups[g].data() + at, std::min(piece_bytes, size - at));
-      });
+      workers.run(static_cast<std::uint32_t>((size + piece_bytes - 1) / piece_bytes),
+                  [&](std::uint32_t piece) {
+                    const std::size_t at = piece * piece_bytes;
+                    kernels.read_loop(groups[g].data() + at, std::min(piece_bytes, size - at));
+                  });
       least[g] = std::min(least[g], seconds_since(begin));
     }
   }
@@ -88,7 +91,8 @@ byte_spans packed_bytes_of(const model_weights& weights) {
   return out;
 }
 
-machine_limits measure_limits(const kernel_table& kernels, worker_pool& workers, const model_weights& weights) {
+machine_limits measure_limits(const kernel_table& kernels, worker_pool& workers,
+                              const model_weights& weights) {
   return {measure_dots_per_s(kernels, workers), measure_floats_per_s(kernels, workers),
           measure_bytes_per_s(kernels, workers, packed_bytes_of(weights))};
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/cpu/kernel_table.hpp"
+#include "gpu/cpu/kernels/kernel_table.hpp"
 #include "gpu/step_batch.hpp"
 
 namespace troupe::gpu {
@@ -32,8 +32,10 @@ struct row_answer {
 /// One per thread that samples; keeps memory between rows, no state.
 class sampler {
  public:
-  /// Given the vocabulary it takes its memory at once, so that a server's does not grow with the largest batch it has seen.
-  explicit sampler(const kernel_table& kernels, std::uint32_t vocab = 0) : kernels_(kernels), weights_(vocab) {
+  /// Given the vocabulary it takes its memory at once, so that a server's does not grow with the
+  /// largest batch it has seen.
+  explicit sampler(const kernel_table& kernels, std::uint32_t vocab = 0)
+      : kernels_(kernels), weights_(vocab) {
     candidates_.reserve(vocab);
   }
   row_answer answer(const row_query& query);
@@ -48,7 +50,7 @@ class sampler {
   void keep_candidates(const row_query& query, double total);
 
   const kernel_table& kernels_;
-  std::vector<float> weights_;  // exp((x - max) / temperature), [vocab]
+  std::vector<float> weights_;        // exp((x - max) / temperature), [vocab]
   std::vector<token_id> candidates_;  // in order of ids, [up to vocab]
   std::vector<double> bucket_mass_;
   // Twice the number of times a token was generated, plus one when it was seen at all, [vocab];

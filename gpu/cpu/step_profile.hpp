@@ -1,5 +1,6 @@
-// The stopwatch of the CPU device: the thread that drives it stamps the time after every fork and join,
-// so a step's laps add up to the step. Steps are counted under a lock once each; read() is for any thread. Touches no kernel.
+// The stopwatch of the CPU device: the thread that drives it stamps the time after every fork and
+// join, so a step's laps add up to the step. Steps are counted under a lock once each; read() is
+// for any thread. Touches no kernel.
 #pragma once
 #include <chrono>
 #include <mutex>
@@ -42,7 +43,8 @@ class step_profile {
  private:
   using clock = std::chrono::steady_clock;
   static std::uint64_t nanoseconds(clock::duration d) {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(d).count());
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(d).count());
   }
 
   clock::time_point mark_, ended_;

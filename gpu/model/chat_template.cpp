@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "gpu/model/jinja_evaluator.hpp"
-#include "gpu/model/jinja_lexer.hpp"
-#include "gpu/model/jinja_parser.hpp"
+#include "gpu/model/jinja/evaluator.hpp"
+#include "gpu/model/jinja/lexer.hpp"
+#include "gpu/model/jinja/parser.hpp"
 
 namespace troupe::gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <initializer_list>
 
-#include "gpu/model/gguf_reader.hpp"
+#include "gpu/model/gguf/gguf_reader.hpp"
 
 namespace troupe::gpu {
 namespace {

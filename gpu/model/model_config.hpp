@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "gpu/model/gguf.hpp"
+#include "gpu/model/gguf/gguf.hpp"
 
 namespace troupe::gpu {
 

@@ -1,10 +1,10 @@
-// The audit over the whole engine on real threads: sound in every kind of trouble, and able to find a planted leak; and a
-// frozen executor, which health tells.
+// The audit over the whole engine on real threads: sound in every kind of trouble, and able to find
+// a planted leak; and a frozen executor, which health tells.
 #include <catch2/catch.hpp>
 #include <random>
 #include <thread>
 
-#include "actors/core/kv_audit.hpp"
+#include "actors/api/kv_audit.hpp"
 #include "actors/runtime.hpp"
 #include "tests/support/fake_backend.hpp"
 #include "tests/support/recording.hpp"
@@ -26,7 +26,8 @@ struct audited_engine {
   explicit audited_engine(std::uint32_t blocks, runtime_config settings = {}) {
     settings.model = file.path();
     device = std::make_shared<test::fake_backend>(16, blocks, 36, 125);
-    engine = std::make_unique<runtime>(settings, gpu::load_model(file.path()), device, watcher, [](const std::string&) {});
+    engine = std::make_unique<runtime>(settings, gpu::load_model(file.path()), device, watcher,
+                                       [](const std::string&) {});
   }
   ~audited_engine() {
     device->let_go();
@@ -57,8 +58,10 @@ struct audited_engine {
     const auto got = std::make_shared<parts>();
     engine->probe()->audit([got](core::kv_part part) {
       const std::lock_guard lock(got->mutex);
-      if (auto* s = std::get_if<core::kv_scheduler_part>(&part)) got->report.scheduler = std::move(*s);
-      if (auto* a = std::get_if<core::kv_allocator_part>(&part)) got->report.allocator = std::move(*a);
+      if (auto* s = std::get_if<core::kv_scheduler_part>(&part))
+        got->report.scheduler = std::move(*s);
+      if (auto* a = std::get_if<core::kv_allocator_part>(&part))
+        got->report.allocator = std::move(*a);
       if (auto* m = std::get_if<core::kv_mover_part>(&part)) got->report.mover = std::move(*m);
       ++got->count;
       got->changed.notify_all();
@@ -89,7 +92,8 @@ TEST_CASE("audit: an idle engine is sound and all its blocks are free", "[actor]
   CHECK(report.mover.counts.total == 0);
 }
 
-TEST_CASE("audit: a held step shows whom it names, what they hold and how they got there", "[actor]") {
+TEST_CASE("audit: a held step shows whom it names, what they hold and how they got there",
+          "[actor]") {
   audited_engine w(32);
   w.device->hold();
   auto one = w.start(std::vector<token_id>(40, 50), 20);
@@ -113,7 +117,8 @@ TEST_CASE("audit: a held step shows whom it names, what they hold and how they g
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("audit: every look into an engine that preempts, parks and loses clients is sound", "[actor]") {
+TEST_CASE("audit: every look into an engine that preempts, parks and loses clients is sound",
+          "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 8;
   settings.kv_transfer_chunk_blocks = 2;
@@ -125,7 +130,8 @@ TEST_CASE("audit: every look into an engine that preempts, parks and loses clien
   bool moved = false;
   for (int i = 0; i < 60; ++i) {
     all.push_back(w.start({40 + i % 20, 50, 60}, 40 + random() % 17));
-    if (i % 3 == 2) all[random() % all.size()].handle->cancel(core::end_reason::client_gone, w.engine->now());
+    if (i % 3 == 2)
+      all[random() % all.size()].handle->cancel(core::end_reason::client_gone, w.engine->now());
     const auto report = w.look();
     CHECK(find_problems(report) == problems{});
     moved |= !report.mover.copies.empty();
@@ -141,7 +147,8 @@ TEST_CASE("audit: every look into an engine that preempts, parks and loses clien
   CHECK(w.look().mover.counts.used == 0);
 }
 
-TEST_CASE("audit: a release that is lost is found, its blocks are set aside and serving goes on", "[actor]") {
+TEST_CASE("audit: a release that is lost is found, its blocks are set aside and serving goes on",
+          "[actor]") {
   if (violations_abort) return;
   runtime_config settings;
   settings.debug_endpoints = true;
@@ -173,8 +180,10 @@ TEST_CASE("audit: a release that is lost is found, its blocks are set aside and 
   CHECK(w.watcher.violations.size() == 1);
 }
 
-TEST_CASE("audit: a frozen executor shows in health, and a request cancelled meanwhile goes with its step (C191)",
-          "[actor]") {
+TEST_CASE(
+    "audit: a frozen executor shows in health, and a request cancelled meanwhile goes with its "
+    "step (C191)",
+    "[actor]") {
   audited_engine w(32);
   w.engine->probe()->freeze(400);
   auto one = w.start({40, 41}, 1000);
@@ -211,8 +220,10 @@ TEST_CASE("audit: C191 a dead executor fails health at once, and who waits is to
   CHECK(w.engine->health().failed);
 }
 
-TEST_CASE("audit: C037 a cancel while a decode step is in flight gives back what was written, at every block edge",
-          "[actor]") {
+TEST_CASE(
+    "audit: C037 a cancel while a decode step is in flight gives back what was written, at every "
+    "block edge",
+    "[actor]") {
   audited_engine w(32);
   w.device->step_time = 500us;  // the answer must not be over before the device is held
   const std::uint32_t lengths[] = {15, 16, 17, 31, 32, 33};
@@ -233,7 +244,8 @@ TEST_CASE("audit: C037 a cancel while a decode step is in flight gives back what
   CHECK(report.allocator.counts.free == 32);  // forgotten: its client left
 }
 
-TEST_CASE("audit: C032 at every idle point of a mixed load the pool is whole, without a drift", "[actor]") {
+TEST_CASE("audit: C032 at every idle point of a mixed load the pool is whole, without a drift",
+          "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 32;
   settings.max_num_queued_reqs = 600;
@@ -244,8 +256,10 @@ TEST_CASE("audit: C032 at every idle point of a mixed load the pool is whole, wi
     for (int i = 0; i < 500; ++i) {
       const bool too_long = i % 10 == 9;
       const auto size = too_long ? 2000 : 1 + random() % 40;
-      all.push_back(w.start(std::vector<token_id>(size, static_cast<token_id>(36 + random() % 90)), 1 + random() % 12));
-      if (random() % 10 < 3) all[random() % all.size()].handle->cancel(core::end_reason::client_gone, w.engine->now());
+      all.push_back(w.start(std::vector<token_id>(size, static_cast<token_id>(36 + random() % 90)),
+                            1 + random() % 12));
+      if (random() % 10 < 3)
+        all[random() % all.size()].handle->cancel(core::end_reason::client_gone, w.engine->now());
     }
     for (const auto& one : all) REQUIRE(one.sink->wait_end());
     REQUIRE(w.watcher.wait_whole());

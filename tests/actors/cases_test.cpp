@@ -1,13 +1,13 @@
-// Public failures of runtimes, by their case ids, with the actors on real threads: cancels while something else is
-// awaited, deaths, slow readers, the end of the process.
-#include <catch2/catch.hpp>
-
+// Public failures of runtimes, by their case ids, with the actors on real threads: cancels while
+// something else is awaited, deaths, slow readers, the end of the process.
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "tests/actors/runtime_world.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace troupe;
 using namespace std::chrono_literals;
@@ -45,7 +45,9 @@ void require_sound(world& w) {
 
 }  // namespace
 
-TEST_CASE("runtime: C044 a cancel before any block is owned is clean, with host tier and prefix cache", "[actor]") {
+TEST_CASE(
+    "runtime: C044 a cancel before any block is owned is clean, with host tier and prefix cache",
+    "[actor]") {
   world w(32, with_host_tier(1));
   auto first = w.start(ask(long_prompt(40), 30));
   REQUIRE(first.sink->wait_end());  // fills the prefix cache
@@ -71,10 +73,14 @@ TEST_CASE("runtime: C044 a cancel before any block is owned is clean, with host 
   require_sound(w);
 }
 
-TEST_CASE("runtime: C046 the first request after the start may be an aborted one, with every feature", "[actor]") {
-  const bool cache = GENERATE(true, false), host = GENERATE(true, false), scored = GENERATE(true, false);
+TEST_CASE(
+    "runtime: C046 the first request after the start may be an aborted one, with every feature",
+    "[actor]") {
+  const bool cache = GENERATE(true, false), host = GENERATE(true, false),
+             scored = GENERATE(true, false);
   const int choices = GENERATE(1, 3);
-  const int point = GENERATE(0, 1, 2, 3);  // at once, in the first step, amid the answer, the sink goes instead
+  const int point =
+      GENERATE(0, 1, 2, 3);  // at once, in the first step, amid the answer, the sink goes instead
   CAPTURE(cache, host, scored, choices, point);
   auto settings = host ? with_host_tier() : runtime_config{};
   settings.enable_prefix_caching = cache;
@@ -129,8 +135,10 @@ TEST_CASE("runtime: C047 those who leave the queue never stop the one that runs"
   require_sound(w);
 }
 
-TEST_CASE("runtime: C052 neither scheduler nor device ever waits for a reader, and nobody's messages pile up",
-          "[actor]") {
+TEST_CASE(
+    "runtime: C052 neither scheduler nor device ever waits for a reader, and nobody's messages "
+    "pile up",
+    "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 16;
   settings.max_outbound_bytes = 4096;
@@ -145,7 +153,8 @@ TEST_CASE("runtime: C052 neither scheduler nor device ever waits for a reader, a
   }
   w.let_go();
   // Each is told one delta, and pauses within its bound.
-  for (const auto& one : stalled) REQUIRE(one.sink->wait([&] { return one.sink->outstanding == 1; }));
+  for (const auto& one : stalled)
+    REQUIRE(one.sink->wait([&] { return one.sink->outstanding == 1; }));
   std::uint64_t last = 0;
   const auto quiet = [&] {
     const auto now = w.device->steps_started();
@@ -175,7 +184,8 @@ TEST_CASE("runtime: C052 neither scheduler nor device ever waits for a reader, a
   require_sound(w);
 }
 
-TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is flooded and stalled", "[actor]") {
+TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is flooded and stalled",
+          "[actor]") {
   const int how = GENERATE(0, 1, 2, 3);
   CAPTURE(how);
   runtime_config settings;
@@ -198,7 +208,8 @@ TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is floo
   if (how == 1)
     for (auto& one : all) one.sink.reset();
   if (how == 2) w.engine->stop(core::end_reason::shutdown);
-  if (how == 1)  // nobody looks at a sink that is paused until there is something to tell it: the connection cancels
+  if (how == 1)  // nobody looks at a sink that is paused until there is something to tell it: the
+                 // connection cancels
     for (const auto& one : all) leave(w, one);
   REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 4; }));
   const auto expected = how == 2   ? core::end_reason::shutdown
@@ -208,7 +219,8 @@ TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is floo
   require_sound(w);
 }
 
-TEST_CASE("runtime: C196 a cancel is obeyed while device, allocator or mover owe an answer", "[actor]") {
+TEST_CASE("runtime: C196 a cancel is obeyed while device, allocator or mover owe an answer",
+          "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 2;
   world w(32, settings);
@@ -216,12 +228,15 @@ TEST_CASE("runtime: C196 a cancel is obeyed while device, allocator or mover owe
   auto running = w.start(ask({40}, 50));
   REQUIRE(w.device->wait_started(1));
   auto granted = w.start(ask({41}, 50)), queued = w.start(ask({42}, 50));
-  for (const auto* one : {&granted, &queued}) REQUIRE(one->sink->wait([&] { return one->sink->order == "a"; }));
+  for (const auto* one : {&granted, &queued})
+    REQUIRE(one->sink->wait([&] { return one->sink->order == "a"; }));
   const auto asked = clock_type::now();
   leave(w, granted);
   leave(w, queued);
-  for (const auto* one : {&granted, &queued}) REQUIRE(one->sink->wait([&] { return one->sink->ends == 1; }, 2s));
-  CHECK(clock_type::now() - asked < 50ms + 200ms);  // no step ends meanwhile; 200 ms for a busy machine
+  for (const auto* one : {&granted, &queued})
+    REQUIRE(one->sink->wait([&] { return one->sink->ends == 1; }, 2s));
+  CHECK(clock_type::now() - asked <
+        50ms + 200ms);  // no step ends meanwhile; 200 ms for a busy machine
   CHECK(w.device->steps_started() == 1);
   // The end of everything waits for the step alone.
   auto late = w.start(ask({43}, 50));
@@ -237,7 +252,8 @@ TEST_CASE("runtime: C196 a cancel is obeyed while device, allocator or mover owe
 
 TEST_CASE("actors: C196 no actor ever blocks on another's answer", "[actor]") {
   int files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(TROUPE_SOURCE_DIR "/actors")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(troupe::test::source_dir() + "/actors")) {
     if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
     ++files;
     std::ifstream file{entry.path()};
@@ -250,9 +266,10 @@ TEST_CASE("actors: C196 no actor ever blocks on another's answer", "[actor]") {
   CHECK(files > 30);
 }
 
-TEST_CASE("runtime: C197 ten requests in all states end by name when an engine actor dies", "[actor]") {
-  const auto role = GENERATE(runtime::role::executor, runtime::role::mover, runtime::role::allocator,
-                             runtime::role::scheduler);
+TEST_CASE("runtime: C197 ten requests in all states end by name when an engine actor dies",
+          "[actor]") {
+  const auto role = GENERATE(runtime::role::executor, runtime::role::mover,
+                             runtime::role::allocator, runtime::role::scheduler);
   const bool amid_step = GENERATE(true, false);
   CAPTURE(static_cast<int>(role), amid_step);
   world w(12, with_host_tier(4));  // 4 run, and some of them are parked; 6 wait
@@ -262,7 +279,8 @@ TEST_CASE("runtime: C197 ten requests in all states end by name when an engine a
   REQUIRE(all[0].sink->wait([&] { return all[0].sink->text.size() > 2; }));
   if (amid_step) w.hold(), w.device->wait_started(w.device->steps_started() + 1);
   w.engine->crash(role);
-  if (amid_step && role != runtime::role::executor)  // a step that is running cannot be interrupted, everybody else can
+  if (amid_step && role != runtime::role::executor)  // a step that is running cannot be
+                                                     // interrupted, everybody else can
     for (const auto& one : all) REQUIRE(one.sink->wait([&] { return one.sink->ends == 1; }, 5s));
   w.let_go();
   for (const auto& one : all) {
@@ -276,8 +294,10 @@ TEST_CASE("runtime: C197 ten requests in all states end by name when an engine a
   CHECK(w.engine->health().failed);
 }
 
-TEST_CASE("runtime: C199 the end never hangs, from idle, amid a step, amid copies, with readers that stall",
-          "[actor]") {
+TEST_CASE(
+    "runtime: C199 the end never hangs, from idle, amid a step, amid copies, with readers that "
+    "stall",
+    "[actor]") {
   const int scene = GENERATE(0, 1, 2, 3);
   CAPTURE(scene);
   for (int round = 0; round < 25; ++round) {

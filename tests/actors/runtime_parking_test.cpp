@@ -1,4 +1,5 @@
-// The actors together with a host tier: what a parked request says when it is back, and what a cancel waits for.
+// The actors together with a host tier: what a parked request says when it is back, and what a
+// cancel waits for.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -41,8 +42,9 @@ struct crowd {
   }
   std::size_t moved(core::move_outcome outcome) {
     std::lock_guard lock(w.watcher.mutex);
-    return static_cast<std::size_t>(std::count_if(w.watcher.moves.begin(), w.watcher.moves.end(),
-                                                  [&](const auto& m) { return m.outcome == outcome; }));
+    return static_cast<std::size_t>(
+        std::count_if(w.watcher.moves.begin(), w.watcher.moves.end(),
+                      [&](const auto& m) { return m.outcome == outcome; }));
   }
 
   world w;
@@ -60,7 +62,8 @@ TEST_CASE("runtime: parked requests come back with the answers they give alone",
   c.require_whole();
 }
 
-TEST_CASE("runtime: copies that fail or come back spoilt end in computing again, and are counted", "[actor]") {
+TEST_CASE("runtime: copies that fail or come back spoilt end in computing again, and are counted",
+          "[actor]") {
   crowd c;
   SECTION("failed") {
     c.w.device->fail_copies = 3;
@@ -77,7 +80,9 @@ TEST_CASE("runtime: copies that fail or come back spoilt end in computing again,
   c.require_whole();
 }
 
-TEST_CASE("runtime: C157 a copy that hangs stops nobody else, and its blocks come back when it ends", "[actor]") {
+TEST_CASE(
+    "runtime: C157 a copy that hangs stops nobody else, and its blocks come back when it ends",
+    "[actor]") {
   crowd c;
   c.w.device->hold_copies();
   c.w.let_go();
@@ -90,14 +95,18 @@ TEST_CASE("runtime: C157 a copy that hangs stops nobody else, and its blocks com
   c.require_whole();
 }
 
-TEST_CASE("runtime: a cancel while a chunk is copied ends when that chunk does, not before and not later", "[actor]") {
+TEST_CASE(
+    "runtime: a cancel while a chunk is copied ends when that chunk does, not before and not later",
+    "[actor]") {
   crowd c;
   c.w.device->hold_copies();
   c.w.let_go();
   REQUIRE(c.w.device->wait_copies_started(1));
   const auto started = c.w.device->copies_started();
-  for (const auto& one : c.all) one.handle->cancel(core::end_reason::client_gone, c.w.engine->now());
-  CHECK(c.w.watcher.wait([&] { return c.w.watcher.ends.size() == 7; }));  // all but the one that is copied
+  for (const auto& one : c.all)
+    one.handle->cancel(core::end_reason::client_gone, c.w.engine->now());
+  CHECK(c.w.watcher.wait(
+      [&] { return c.w.watcher.ends.size() == 7; }));  // all but the one that is copied
   CHECK(c.w.watcher.pool.used > 0);
   c.w.device->let_copies_go();
   CHECK(c.w.watcher.wait([&] { return c.w.watcher.ends.size() == 8; }));

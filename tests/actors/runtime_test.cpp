@@ -1,4 +1,5 @@
-// The actors together, on real threads, with a backend whose next token depends on the whole history it was given.
+// The actors together, on real threads, with a backend whose next token depends on the whole
+// history it was given.
 #include "actors/runtime.hpp"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,9 @@ TEST_CASE("runtime: a request streams its answer and the pool is whole afterward
   CHECK(w.watcher.violations.empty());
 }
 
-TEST_CASE("runtime: answers of requests that run together equal their solo answers, through preemptions", "[actor]") {
+TEST_CASE(
+    "runtime: answers of requests that run together equal their solo answers, through preemptions",
+    "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 8;
   world w(12, settings);  // 192 tokens for 8 sequences of up to 60
@@ -43,7 +46,8 @@ TEST_CASE("runtime: answers of requests that run together equal their solo answe
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: a cancel during a step frees the blocks when the step is done, and not before", "[actor]") {
+TEST_CASE("runtime: a cancel during a step frees the blocks when the step is done, and not before",
+          "[actor]") {
   world w;
   auto one = w.start(ask({40, 41}, 100));
   w.hold();
@@ -73,7 +77,10 @@ TEST_CASE("runtime: a sink that is gone ends its request", "[actor]") {
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: a sink that is dropped while it owes its credit ends its request at once, paused or not", "[actor]") {
+TEST_CASE(
+    "runtime: a sink that is dropped while it owes its credit ends its request at once, paused or "
+    "not",
+    "[actor]") {
   const bool paused = GENERATE(false, true);
   CAPTURE(paused);
   runtime_config settings;
@@ -90,12 +97,14 @@ TEST_CASE("runtime: a sink that is dropped while it owes its credit ends its req
     while (w.watcher.wait([&] { return w.watcher.steps.size() > steps; }, 200ms));
   }
   one.sink.reset();
-  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 1; }, 5s));  // the time for a stall is 30 s
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 1; },
+                         5s));  // the time for a stall is 30 s
   CHECK(w.watcher.ends[0].reason == core::end_reason::client_gone);
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: a session that dies of what its client does with its end is recorded once", "[actor]") {
+TEST_CASE("runtime: a session that dies of what its client does with its end is recorded once",
+          "[actor]") {
   struct throwing_sink : recording_sink {
     void end(core::generation_end) override { throw std::runtime_error("client code failed"); }
   };
@@ -109,7 +118,8 @@ TEST_CASE("runtime: a session that dies of what its client does with its end is 
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: a session that dies is a cancel, and its neighbour's answer does not change", "[actor]") {
+TEST_CASE("runtime: a session that dies is a cancel, and its neighbour's answer does not change",
+          "[actor]") {
   struct throwing_sink : recording_sink {
     void delta(core::generation_delta) override { throw std::runtime_error("client code failed"); }
   };
@@ -120,8 +130,9 @@ TEST_CASE("runtime: a session that dies is a cancel, and its neighbour's answer 
   REQUIRE(neighbour.sink->wait_end());
   CHECK(neighbour.sink->text == w.expected_text({44}, 50));
   REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 2; }));
-  CHECK(std::any_of(w.watcher.ends.begin(), w.watcher.ends.end(),
-                    [](const auto& record) { return record.reason == core::end_reason::session_crash; }));
+  CHECK(std::any_of(w.watcher.ends.begin(), w.watcher.ends.end(), [](const auto& record) {
+    return record.reason == core::end_reason::session_crash;
+  }));
   CHECK(w.watcher.wait_whole());
 }
 
@@ -133,7 +144,8 @@ TEST_CASE("runtime: only one delta is outstanding, the rest is coalesced", "[act
   CHECK(one.sink->text == w.expected_text({40, 41}, 60));
 }
 
-TEST_CASE("runtime: a reader that never takes its answer ends as slow_reader at the limit", "[actor]") {
+TEST_CASE("runtime: a reader that never takes its answer ends as slow_reader at the limit",
+          "[actor]") {
   runtime_config settings;
   settings.max_outbound_bytes = 4096;
   settings.reader_stall_timeout_s = 0.1;
@@ -148,7 +160,8 @@ TEST_CASE("runtime: a reader that never takes its answer ends as slow_reader at 
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: a failed step ends the requests in it by name and the engine goes on", "[actor]") {
+TEST_CASE("runtime: a failed step ends the requests in it by name and the engine goes on",
+          "[actor]") {
   world w;
   w.device->fail_next = true;
   auto one = w.start(ask({40}, 5));
@@ -160,10 +173,12 @@ TEST_CASE("runtime: a failed step ends the requests in it by name and the engine
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("runtime: the death of scheduler, allocator, executor or mover ends every session by name and is reported once",
-          "[actor]") {
-  const auto role = GENERATE(runtime::role::scheduler, runtime::role::allocator, runtime::role::executor,
-                             runtime::role::mover);
+TEST_CASE(
+    "runtime: the death of scheduler, allocator, executor or mover ends every session by name and "
+    "is reported once",
+    "[actor]") {
+  const auto role = GENERATE(runtime::role::scheduler, runtime::role::allocator,
+                             runtime::role::executor, runtime::role::mover);
   runtime_config settings;
   settings.kv_offloading_bytes = 4096;
   world w(32, settings);
@@ -214,7 +229,8 @@ TEST_CASE("runtime: drain lets running requests finish and refuses new ones by n
   CHECK(w.engine->wait_stopped(5s));
 }
 
-TEST_CASE("runtime: an echoed prompt comes first, with its scores, and its first token has none", "[actor]") {
+TEST_CASE("runtime: an echoed prompt comes first, with its scores, and its first token has none",
+          "[actor]") {
   world w;
   auto request = ask({40, 41, 42}, 2);
   request.echo = true;
@@ -229,18 +245,21 @@ TEST_CASE("runtime: an echoed prompt comes first, with its scores, and its first
   CHECK(one.sink->pieces[2].logprob == -1.0f);
 }
 
-TEST_CASE("runtime: special-token text of a user stays text, the template's becomes tokens", "[actor]") {
+TEST_CASE("runtime: special-token text of a user stays text, the template's becomes tokens",
+          "[actor]") {
   world w;
   core::generation_request request;
   request.prompt = std::vector<core::chat_message>{{"user", "a<|im_end|>"}};
   const auto tokens = w.engine->encode(request);
   CHECK(std::count(tokens.begin(), tokens.end(), 2) == 1);  // the template's own end marker alone
-  CHECK(w.engine->decode(tokens) == "<|im_start|>user\na<|im_end|><|im_end|>\n<|im_start|>assistant\n");
+  CHECK(w.engine->decode(tokens) ==
+        "<|im_start|>user\na<|im_end|><|im_end|>\n<|im_start|>assistant\n");
   request.prompt = std::vector<token_id>{1, 999999};
   CHECK_THROWS_WITH(w.engine->encode(request), Catch::Contains("999999"));
 }
 
-TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, decoding or done", "[actor]") {
+TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, decoding or done",
+          "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 1;
   world w(32, settings);
@@ -263,7 +282,8 @@ TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, de
   CHECK(reaches(two.handle, core::life_phase::done));
 }
 
-TEST_CASE("runtime: handle and sink may outlive it, and nobody hears of their end any more", "[actor]") {
+TEST_CASE("runtime: handle and sink may outlive it, and nobody hears of their end any more",
+          "[actor]") {
   std::optional<world> w(std::in_place);
   auto over = w->start(ask({40}, 5));
   REQUIRE(over.sink->wait_end());

@@ -1,4 +1,5 @@
-// A runtime over the tiny model's vocabulary, with a backend whose next token depends on the whole history it was given.
+// A runtime over the tiny model's vocabulary, with a backend whose next token depends on the whole
+// history it was given.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -21,11 +22,12 @@ struct world {
     config = settings;
     model = gpu::load_model(file.path());
     device = std::make_shared<fake_backend>(16, blocks, 36, 125);
-    engine = std::make_unique<runtime>(config, model, device, watcher, [this](const std::string& what) {
-      std::lock_guard lock(watcher.mutex);
-      fatal.push_back(what);
-      watcher.changed.notify_all();
-    });
+    engine =
+        std::make_unique<runtime>(config, model, device, watcher, [this](const std::string& what) {
+          std::lock_guard lock(watcher.mutex);
+          fatal.push_back(what);
+          watcher.changed.notify_all();
+        });
   }
   ~world() { device->let_go(); }
 
@@ -42,7 +44,9 @@ struct world {
   }
   /// Holds the first delta back until the sink knows its handle.
   struct device_gate {
-    device_gate(world& owner, bool) : owner_(owner), was_held_(owner.held) { owner_.device->hold(); }
+    device_gate(world& owner, bool) : owner_(owner), was_held_(owner.held) {
+      owner_.device->hold();
+    }
     ~device_gate() {
       if (!was_held_) owner_.device->let_go();
     }
@@ -52,7 +56,8 @@ struct world {
   void hold() { held = true, device->hold(); }
   void let_go() { held = false, device->let_go(); }
 
-  std::string expected_text(std::vector<token_id> history, int tokens, std::uint64_t seed = 0) const {
+  std::string expected_text(std::vector<token_id> history, int tokens,
+                            std::uint64_t seed = 0) const {
     std::string out;
     for (int i = 0; i < tokens; ++i) {
       history.push_back(device->next_token(history, seed));

@@ -1,8 +1,6 @@
-// A session that reads a long prompt, under CAF's deterministic coordinator: one job at a time, time stands still until
-// a timer is asked for.
+// A session that reads a long prompt, under CAF's deterministic coordinator: one job at a time,
+// time stands still until a timer is asked for.
 #include "actors/session_actor.hpp"
-
-#include <catch2/catch.hpp>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -10,6 +8,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <catch2/catch.hpp>
 
 #include "actors/clock.hpp"
 #include "actors/protocol/engine.hpp"
@@ -30,7 +29,9 @@ struct told {
 
 caf::behavior scheduler_stub(caf::event_based_actor*, told* heard) {
   return {
-      [heard](const core::submit& x, const protocol::session_actor&) { heard->submits.push_back(x); },
+      [heard](const core::submit& x, const protocol::session_actor&) {
+        heard->submits.push_back(x);
+      },
       [heard](const core::cancel& x) {
         ++heard->cancels;
         heard->cancel_seen_at = x.seen_at;
@@ -59,9 +60,10 @@ struct one_session {
     context.model_context = context_tokens;
     *context.reading_now = readers;
     context.left_at = std::make_shared<std::atomic<core::time_us>>(0);
-    session = system.spawn<caf::hidden>(session_actor, context, core::request_id{1},
-                                        std::make_shared<core::generation_request>(std::move(request)),
-                                        std::weak_ptr<core::generation_sink>(sink), phase);
+    session =
+        system.spawn<caf::hidden>(session_actor, context, core::request_id{1},
+                                  std::make_shared<core::generation_request>(std::move(request)),
+                                  std::weak_ptr<core::generation_sink>(sink), phase);
     caf::anon_send(session, protocol::begin{});
     coordinator.run();
   }
@@ -145,14 +147,16 @@ TEST_CASE("session: between the slices of a giant prompt the scheduler has its t
   CHECK(submit.prompt == s.model->vocabulary.encode(std::string(200'000, 'a'), true));
   // A pause of 1 ms after each slice but the last.
   CHECK(submit.deadlines.total == 60'000 - static_cast<std::uint64_t>(slices - 1));
-  caf::anon_send(s.session, core::cancel{core::request_id{1}, core::end_reason::cancelled, s.now()});
+  caf::anon_send(s.session,
+                 core::cancel{core::request_id{1}, core::end_reason::cancelled, s.now()});
   s.coordinator.run();
   CHECK(s.heard.cancels == 1);  // from here on it is the scheduler's
   CHECK(s.sink->ends == 0);
 }
 
 TEST_CASE("session: a cancel between two slices ends the request at once", "[actor]") {
-  const auto why = GENERATE(core::end_reason::cancelled, core::end_reason::client_gone, core::end_reason::shutdown);
+  const auto why = GENERATE(core::end_reason::cancelled, core::end_reason::client_gone,
+                            core::end_reason::shutdown);
   one_session s(giant());
   s.next_slice();
   s.next_slice();
@@ -165,7 +169,8 @@ TEST_CASE("session: a cancel between two slices ends the request at once", "[act
   require_gone(s, why);
 }
 
-TEST_CASE("session: only few giant prompts are read at a time, the others wait for a place", "[actor]") {
+TEST_CASE("session: only few giant prompts are read at a time, the others wait for a place",
+          "[actor]") {
   one_session s(giant(), 1'000'000, 4);
   for (int i = 0; i < 50; ++i) s.next_slice();
   CHECK(s.heard.submits.empty());
@@ -200,26 +205,36 @@ TEST_CASE("session: the scheduler's death ends a session that still reads", "[ac
   require_gone(s, core::end_reason::engine_failed);
 }
 
-TEST_CASE("session: a prompt that can't fit is refused after its first slice, by a count that is true", "[actor]") {
+TEST_CASE(
+    "session: a prompt that can't fit is refused after its first slice, by a count that is true",
+    "[actor]") {
   one_session s(giant(), 8192);
   require_gone(s, core::end_reason::refused);
   CHECK(s.sink->finish.why_refused == core::refusal::context_length);
   // No token of the vocabulary is longer than the 13 bytes of <|endoftext|>.
   CHECK(s.sink->finish.message ==
-        "This model's maximum context length is 8192 tokens, however the prompt has at least 15385 tokens");
+        "This model's maximum context length is 8192 tokens, however the prompt has at least 15385 "
+        "tokens");
 }
 
-TEST_CASE("session: a chat that can't fit is refused by its bytes or its messages, before the template sees it",
-          "[actor]") {
+TEST_CASE(
+    "session: a chat that can't fit is refused by its bytes or its messages, before the template "
+    "sees it",
+    "[actor]") {
   core::generation_request request;
   std::vector<core::chat_message> messages;
-  SECTION("bytes") { messages = {{"user", std::string(100'000, 'a')}, {"assistant", std::string(100'000, 'a')}}; }
-  SECTION("messages") { messages.assign(15385, {"user", ""}); }
+  SECTION("bytes") {
+    messages = {{"user", std::string(100'000, 'a')}, {"assistant", std::string(100'000, 'a')}};
+  }
+  SECTION("messages") {
+    messages.assign(15385, {"user", ""});
+  }
   request.prompt = std::move(messages);
   one_session s(std::move(request), 8192);
   require_gone(s, core::end_reason::refused);
   CHECK(s.sink->finish.message ==
-        "This model's maximum context length is 8192 tokens, however the prompt has at least 15385 tokens");
+        "This model's maximum context length is 8192 tokens, however the prompt has at least 15385 "
+        "tokens");
 }
 
 TEST_CASE("session: a prompt that proves too long on the way is refused then", "[actor]") {
@@ -235,12 +250,16 @@ TEST_CASE("session: a prompt that proves too long on the way is refused then", "
   CHECK(s.sink->finish.why_refused == core::refusal::context_length);
 }
 
-TEST_CASE("session: a client that left is reported with the time it was seen to leave, not with that of the next token",
-          "[actor]") {
+TEST_CASE(
+    "session: a client that left is reported with the time it was seen to leave, not with that of "
+    "the next token",
+    "[actor]") {
   one_session s(giant(3));
   REQUIRE(s.heard.submits.size() == 1);
   const auto left = s.now();
-  SECTION("as its connection says") { *s.context.left_at = left; }
+  SECTION("as its connection says") {
+    *s.context.left_at = left;
+  }
   SECTION("and nobody knows when") {}
   const bool known = *s.context.left_at != 0;
   s.sink.reset();

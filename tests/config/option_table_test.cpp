@@ -1,7 +1,6 @@
 #include "config/option_table.hpp"
 
 #include <catch2/catch.hpp>
-
 #include <set>
 
 #include "config/option_value.hpp"
@@ -12,7 +11,8 @@ TEST_CASE("option_table: names are kebab-case, and no name or alias stands twice
   std::set<std::string> seen;
   for (const auto& spec : option_table()) {
     INFO(spec.name);
-    CHECK(spec.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos);
+    CHECK(spec.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
+          std::string::npos);
     CHECK(seen.insert(spec.name).second);
     for (const auto& alias : spec.aliases) CHECK(seen.insert(alias).second);
     CHECK_FALSE(spec.meaning.empty());
@@ -31,16 +31,19 @@ TEST_CASE("option_table: every default is inside its own range", "[config]") {
 
 TEST_CASE("option_table: no two options fill the same field", "[config]") {
   // Each option set alone changes the text of exactly one option.
-  const std::vector<std::string> words{"true", "false", "32", "2", "7MiB", "keep_prefix", "priority", "park", "json", "warn",
-                                       "avx2"};
+  const std::vector<std::string> words{"true",     "false", "32",   "2",    "7MiB", "keep_prefix",
+                                       "priority", "park",  "json", "warn", "avx2"};
   for (const auto& spec : option_table()) {
     runtime_config config;
     const auto before = value_text(spec, config);
     for (const auto& word : words)
-      if (assign(spec, {given_value::kind::word, word, {}}, config).empty() && value_text(spec, config) != before) break;
+      if (assign(spec, {given_value::kind::word, word, {}}, config).empty() &&
+          value_text(spec, config) != before)
+        break;
     std::vector<std::string> changed;
     for (const auto& other : option_table())
-      if (value_text(other, config) != value_text(other, runtime_config{})) changed.push_back(other.name);
+      if (value_text(other, config) != value_text(other, runtime_config{}))
+        changed.push_back(other.name);
     CHECK(changed == std::vector<std::string>{spec.name});
   }
 }

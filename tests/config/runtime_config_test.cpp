@@ -23,7 +23,8 @@ TEST_CASE("runtime_config: sizes are read with and without units", "[config]") {
   CHECK_FALSE(parse_size("nan"));
 }
 
-TEST_CASE("runtime_config: sizes are written in the largest unit that is not below one", "[config]") {
+TEST_CASE("runtime_config: sizes are written in the largest unit that is not below one",
+          "[config]") {
   CHECK(format_size(0) == "0 bytes");
   CHECK(format_size(1536) == "1.5 KiB");
   CHECK(format_size(1ull << 30) == "1 GiB");

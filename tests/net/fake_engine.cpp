@@ -109,7 +109,9 @@ std::shared_ptr<core::generation> fake_engine::submit(core::generation_request r
   return std::make_shared<handle>(*this, id);
 }
 
-core::engine_health fake_engine::health() const { return health_now; }
+core::engine_health fake_engine::health() const {
+  return health_now;
+}
 
 std::vector<token_id> fake_engine::encode(const core::generation_request& r) const {
   if (before_encode) before_encode();
@@ -132,7 +134,8 @@ std::string fake_engine::decode(const std::vector<token_id>& tokens) const {
 }
 
 core::time_us fake_engine::now() const {
-  return std::chrono::duration_cast<std::chrono::microseconds>(clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(clock::now().time_since_epoch())
+      .count();
 }
 
 void fake_engine::run() {
@@ -140,7 +143,8 @@ void fake_engine::run() {
     {
       const std::lock_guard lock{mutex_};
       if (stop_) return;
-      for (auto it = playing_.begin(); it != playing_.end();) it = step(*it->second) ? playing_.erase(it) : std::next(it);
+      for (auto it = playing_.begin(); it != playing_.end();)
+        it = step(*it->second) ? playing_.erase(it) : std::next(it);
     }
     std::this_thread::sleep_for(std::chrono::microseconds{200});
   }
@@ -148,7 +152,8 @@ void fake_engine::run() {
 
 namespace {
 
-core::generation_delta delta_of(const std::string& text, bool with_tokens, bool prompt, std::uint32_t completion) {
+core::generation_delta delta_of(const std::string& text, bool with_tokens, bool prompt,
+                                std::uint32_t completion) {
   core::generation_delta d;
   d.text = text;
   d.prompt = prompt;

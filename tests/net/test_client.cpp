@@ -38,15 +38,19 @@ int ws_frame::close_code() const {
 
 test_client::test_client(std::uint16_t port, int receive_buffer) {
   socket_.open(asio::ip::tcp::v4());
-  if (receive_buffer > 0) socket_.set_option(asio::socket_base::receive_buffer_size{receive_buffer});
+  if (receive_buffer > 0)
+    socket_.set_option(asio::socket_base::receive_buffer_size{receive_buffer});
   socket_.connect({asio::ip::make_address("127.0.0.1"), port});
 }
 
-void test_client::send(const std::string& bytes) { asio::write(socket_, asio::buffer(bytes)); }
+void test_client::send(const std::string& bytes) {
+  asio::write(socket_, asio::buffer(bytes));
+}
 
 bool test_client::fill() {
   pollfd p{socket_.native_handle(), POLLIN, 0};
-  if (::poll(&p, 1, 20000) <= 0) throw std::runtime_error("no answer within 20 seconds; so far: " + in_);
+  if (::poll(&p, 1, 20000) <= 0)
+    throw std::runtime_error("no answer within 20 seconds; so far: " + in_);
   char buffer[16384];
   const ssize_t n = ::recv(socket_.native_handle(), buffer, sizeof buffer, 0);
   if (n <= 0) return false;
@@ -117,7 +121,9 @@ bool test_client::closed_by_peer() {
   }
 }
 
-void test_client::close() { socket_.close(); }
+void test_client::close() {
+  socket_.close();
+}
 
 void test_client::reset() {
   socket_.set_option(asio::socket_base::linger{true, 0});
@@ -127,7 +133,8 @@ void test_client::reset() {
 void test_client::fall_silent() {
   sock_filter drop_all[] = {{BPF_RET | BPF_K, 0, 0, 0}};
   const sock_fprog program{1, drop_all};
-  if (::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+  if (::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                   sizeof program) != 0)
     throw std::runtime_error("the kernel takes no packet filter");
 }
 
@@ -148,11 +155,16 @@ bool test_client::try_send(const std::string& bytes) {
   return !ec;
 }
 
-void test_client::half_close() { socket_.shutdown(asio::ip::tcp::socket::shutdown_send); }
+void test_client::half_close() {
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send);
+}
 
 reply test_client::upgrade(const std::string& more_headers) {
-  send("GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + more_headers + "\r\n");
+  send(
+      "GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: "
+      "websocket\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" +
+      more_headers + "\r\n");
   return read_reply();
 }
 
@@ -166,9 +178,10 @@ void test_client::send_ws(const std::string& payload, int opcode) {
     frame += static_cast<char>(payload.size() & 255);
   } else {
     frame += static_cast<char>(0x80 | 127);
-    for (int shift = 56; shift >= 0; shift -= 8) frame += static_cast<char>((payload.size() >> shift) & 255);
+    for (int shift = 56; shift >= 0; shift -= 8)
+      frame += static_cast<char>((payload.size() >> shift) & 255);
   }
-  frame += std::string(4, '\0');   // a mask of zeros is a mask
+  frame += std::string(4, '\0');  // a mask of zeros is a mask
   send(frame + payload);
 }
 
@@ -184,7 +197,8 @@ ws_frame test_client::read_ws() {
   const std::size_t length_bytes = size == 126 ? 2 : size == 127 ? 8 : 0;
   need(at + length_bytes);
   if (length_bytes > 0) size = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i) size = size * 256 + static_cast<unsigned char>(in_[at + i]);
+  for (std::size_t i = 0; i < length_bytes; ++i)
+    size = size * 256 + static_cast<unsigned char>(in_[at + i]);
   at += length_bytes;
   need(at + size);
   f.payload = in_.substr(at, size);
@@ -192,12 +206,14 @@ ws_frame test_client::read_ws() {
   return f;
 }
 
-std::string post(const std::string& path, const std::string& json, const std::string& more_headers) {
-  return "POST " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" + more_headers +
-         "Content-Length: " + std::to_string(json.size()) + "\r\n\r\n" + json;
+std::string post(const std::string& path, const std::string& json,
+                 const std::string& more_headers) {
+  return "POST " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" +
+         more_headers + "Content-Length: " + std::to_string(json.size()) + "\r\n\r\n" + json;
 }
 
-std::string get(const std::string& path, const std::string& more_headers, const std::string& method) {
+std::string get(const std::string& path, const std::string& more_headers,
+                const std::string& method) {
   return method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + more_headers + "\r\n";
 }
 
@@ -214,7 +230,9 @@ std::vector<std::string> sse_data(const std::string& body) {
   return all;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
 
 namespace {
 
@@ -226,6 +244,7 @@ runtime_config on_any_port(runtime_config config) {
 }  // namespace
 
 running_server::running_server(runtime_config config)
-    : server_under_test{on_any_port(std::move(config)), engine, counters}, port{server_under_test.start()} {}
+    : server_under_test{on_any_port(std::move(config)), engine, counters},
+      port{server_under_test.start()} {}
 
 }  // namespace troupe::net::test

@@ -1,5 +1,6 @@
-// A client on a plain Asio socket: sends what a test writes, reads with a time limit, leaves in every way a client
-// can, and speaks just enough WebSocket. Throws when 20 seconds pass without an answer.
+// A client on a plain Asio socket: sends what a test writes, reads with a time limit, leaves in
+// every way a client can, and speaks just enough WebSocket. Throws when 20 seconds pass without an
+// answer.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "net/server.hpp"
+#include "net/server/server.hpp"
 #include "tests/net/fake_engine.hpp"
 
 namespace troupe::net::test {
@@ -16,11 +17,11 @@ namespace troupe::net::test {
 struct reply {
   int status = 0;
   std::string head, body;
-  std::string header(const std::string& name) const;   ///< empty when absent
+  std::string header(const std::string& name) const;  ///< empty when absent
 };
 
 struct ws_frame {
-  int opcode = 0;              ///< 1 text, 8 close, 9 ping, 10 pong
+  int opcode = 0;  ///< 1 text, 8 close, 9 ping, 10 pong
   std::string payload;
   int close_code() const;
 };
@@ -34,16 +35,17 @@ class test_client {
   reply read_reply(bool is_head = false);
   /// Reads until `text` has been seen; answers everything read so far and not consumed.
   std::string read_until(const std::string& text);
-  bool closed_by_peer();       ///< reads on to the end; false when 20 seconds pass
+  bool closed_by_peer();  ///< reads on to the end; false when 20 seconds pass
   /// Everything up to the end of the connection; throws when 20 seconds pass without a byte.
   std::string read_to_end();
   /// Reads at most `most` bytes that are there already or come within the time; how many came.
   std::size_t read_some(std::size_t most, std::chrono::milliseconds within);
 
-  void close();                ///< FIN
-  void reset();                ///< RST
+  void close();  ///< FIN
+  void reset();  ///< RST
   void half_close();
-  /// The cable is pulled: nothing reaches this side any more, not even what its kernel would acknowledge.
+  /// The cable is pulled: nothing reaches this side any more, not even what its kernel would
+  /// acknowledge.
   void fall_silent();
 
   /// As send(), but false when the server has closed instead.
@@ -55,14 +57,16 @@ class test_client {
   ws_frame read_ws();
 
  private:
-  bool fill();                 ///< false at the end of the connection
+  bool fill();  ///< false at the end of the connection
   boost::asio::io_context io_;
   boost::asio::ip::tcp::socket socket_{io_};
   std::string in_;
 };
 
-std::string post(const std::string& path, const std::string& json, const std::string& more_headers = "");
-std::string get(const std::string& path, const std::string& more_headers = "", const std::string& method = "GET");
+std::string post(const std::string& path, const std::string& json,
+                 const std::string& more_headers = "");
+std::string get(const std::string& path, const std::string& more_headers = "",
+                const std::string& method = "GET");
 /// The JSON of each `data:` line, in order.
 std::vector<std::string> sse_data(const std::string& body);
 bool contains(const std::string& text, const std::string& part);

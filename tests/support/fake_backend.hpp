@@ -1,6 +1,7 @@
-// A backend whose "KV cache" is the token history itself (history_pool): a wrong table, a block shared or freed too early,
-// or a token planned twice changes the text. A step can be held open, slowed, failed; so can a copy, which reads or
-// writes its blocks only when it ends, so that a block given away too early changes a text, too.
+// A backend whose "KV cache" is the token history itself (history_pool): a wrong table, a block
+// shared or freed too early, or a token planned twice changes the text. A step can be held open,
+// slowed, failed; so can a copy, which reads or writes its blocks only when it ends, so that a
+// block given away too early changes a text, too.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -100,7 +101,8 @@ class fake_backend final : public gpu::backend {
   }
   bool wait_copies_started(std::uint64_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return copies_started_ >= count; });
+    return changed_.wait_for(lock, std::chrono::seconds(5),
+                             [&] { return copies_started_ >= count; });
   }
   /// Ended: `done` has returned.
   bool wait_copies_ended(std::uint64_t count) {
@@ -113,10 +115,11 @@ class fake_backend final : public gpu::backend {
   }
 
   std::atomic<bool> fail_next{false};
-  std::atomic<bool> refuse_next_copy{false};       ///< copy() throws
-  std::atomic<std::uint32_t> fail_copies{0};       ///< that many of the next copies end with ok = false, half done
-  /// The last byte of that many of the next copies to the host changes as soon as `done` has returned. No copy back
-  /// may have been asked for by then.
+  std::atomic<bool> refuse_next_copy{false};  ///< copy() throws
+  std::atomic<std::uint32_t> fail_copies{
+      0};  ///< that many of the next copies end with ok = false, half done
+  /// The last byte of that many of the next copies to the host changes as soon as `done` has
+  /// returned. No copy back may have been asked for by then.
   std::atomic<std::uint32_t> corrupt_copies{0};
   std::chrono::microseconds copy_time{0};  ///< set before use
   std::chrono::microseconds step_time{0};  ///< set before use

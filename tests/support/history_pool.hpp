@@ -1,6 +1,7 @@
-// The memory of a fake device: its "KV cache" is the token history itself. Every token is written to its block, and the next
-// token is a function of the whole history read back through the block table, so a block shared, lost or freed too early
-// changes a text. Owned by its device, which says when; knows no thread and no fault.
+// The memory of a fake device: its "KV cache" is the token history itself. Every token is written
+// to its block, and the next token is a function of the whole history read back through the block
+// table, so a block shared, lost or freed too early changes a text. Owned by its device, which says
+// when; knows no thread and no fault.
 #pragma once
 #include <cstring>
 #include <vector>
@@ -16,7 +17,8 @@ struct planned_batch final : gpu::planned_step {
 class history_pool {
  public:
   /// Tokens drawn are `first` to `last`.
-  history_pool(const char* name, std::uint32_t block_size, std::uint32_t num_blocks, token_id first, token_id last)
+  history_pool(const char* name, std::uint32_t block_size, std::uint32_t num_blocks, token_id first,
+               token_id last)
       : first_(first), last_(last), pool_(std::size_t{block_size} * num_blocks, -1) {
     info_.name = name;
     info_.isa = "none";
@@ -28,9 +30,11 @@ class history_pool {
 
   const gpu::device_info& info() const { return info_; }
 
-  static token_id next_token(const std::vector<token_id>& history, std::uint64_t seed, token_id first, token_id last) {
+  static token_id next_token(const std::vector<token_id>& history, std::uint64_t seed,
+                             token_id first, token_id last) {
     std::uint64_t hash = seed + 0x9e3779b97f4a7c15ull;
-    for (const auto token : history) hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001b3ull;
+    for (const auto token : history)
+      hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001b3ull;
     hash ^= hash >> 29;
     return first + static_cast<token_id>(hash % static_cast<std::uint64_t>(last - first + 1));
   }
@@ -49,7 +53,8 @@ class history_pool {
 
   /// Throws batch_error for a copy that no device could carry out.
   void check(const gpu::block_copy& ask) const {
-    if (ask.host.size() != ask.blocks.size()) throw gpu::batch_error("copy: host places and blocks differ");
+    if (ask.host.size() != ask.blocks.size())
+      throw gpu::batch_error("copy: host places and blocks differ");
     for (std::size_t i = 0; i < ask.blocks.size(); ++i)
       if (ask.blocks[i] >= info_.num_blocks || ask.host[i].size() != info_.block_bytes)
         throw gpu::batch_error("copy: block or host size does not fit");
@@ -61,7 +66,8 @@ class history_pool {
     for (std::size_t i = 0; i < count; ++i) {
       token_id* const block = &pool_[std::size_t{ask.blocks[i]} * info_.block_size];
       std::byte* const host = ask.host[i].data();
-      out ? std::memcpy(host, block, info_.block_bytes) : std::memcpy(block, host, info_.block_bytes);
+      out ? std::memcpy(host, block, info_.block_bytes)
+          : std::memcpy(block, host, info_.block_bytes);
     }
   }
 

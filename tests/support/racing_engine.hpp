@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/core/generation.hpp"
+#include "actors/api/generation.hpp"
 
 namespace troupe::test {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <mutex>
 
-#include "actors/quiet_observer.hpp"
+#include "actors/api/quiet_observer.hpp"
 
 namespace troupe::test {
 
@@ -65,20 +65,37 @@ class recording_sink : public core::generation_sink {
 
 class recording_observer : public quiet_observer {
  public:
-  void on_end(const core::request_record& record) override { change([&] { ends.push_back(record); }); }
-  void on_step(const core::step_record& record) override { change([&] { steps.push_back(record); }); }
-  void on_pool(const core::pool_record& record) override { change([&] { pool = record; }); }
-  void on_released(core::end_reason, bool, std::uint32_t blocks, const core::pool_record& after) override {
+  void on_end(const core::request_record& record) override {
+    change([&] { ends.push_back(record); });
+  }
+  void on_step(const core::step_record& record) override {
+    change([&] { steps.push_back(record); });
+  }
+  void on_pool(const core::pool_record& record) override {
+    change([&] { pool = record; });
+  }
+  void on_released(core::end_reason, bool, std::uint32_t blocks,
+                   const core::pool_record& after) override {
     change([&] { released += blocks, pool = after; });
   }
-  void on_release_latency(double seconds) override { change([&] { latencies.push_back(seconds); }); }
-  void on_preemption(bool parked) override { change([&] { ++preemptions, parks += parked ? 1 : 0; }); }
-  void on_move(const core::move_record& record) override { change([&] { moves.push_back(record); }); }
-  void on_host_tier(const core::host_tier_record& record) override { change([&] { host = record; }); }
+  void on_release_latency(double seconds) override {
+    change([&] { latencies.push_back(seconds); });
+  }
+  void on_preemption(bool parked) override {
+    change([&] { ++preemptions, parks += parked ? 1 : 0; });
+  }
+  void on_move(const core::move_record& record) override {
+    change([&] { moves.push_back(record); });
+  }
+  void on_host_tier(const core::host_tier_record& record) override {
+    change([&] { host = record; });
+  }
   void on_prefix(std::uint32_t tokens, std::uint32_t hit) override {
     change([&] { prefix_queried += tokens, prefix_hit += hit; });
   }
-  void on_violation(const std::string& invariant) override { change([&] { violations.push_back(invariant); }); }
+  void on_violation(const std::string& invariant) override {
+    change([&] { violations.push_back(invariant); });
+  }
 
   template <class Condition>
   bool wait(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(10)) {

@@ -1,6 +1,6 @@
 // The default model's vocabulary, read once. For tests that hold a tokenizer against its reference.
 #pragma once
-#include "gpu/model/tokenizer.hpp"
+#include "gpu/model/text/tokenizer.hpp"
 #include "tests/support/temporary_file.hpp"
 
 namespace troupe::test {

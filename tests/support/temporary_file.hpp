@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/source_dir.hpp"
+
 namespace troupe::test {
 
 class temporary_file {
@@ -47,7 +49,7 @@ inline std::string default_model_path() {
   const char* given = std::getenv("TROUPE_MODEL");
   const std::string path =
       given != nullptr ? given
-                       : std::string(TROUPE_SOURCE_DIR) + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+                       : troupe::test::source_dir() + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!std::filesystem::exists(path)) {
     throw std::runtime_error("the default model is not at " + path +
                              "; set TROUPE_MODEL to its path");

@@ -7,8 +7,8 @@
 #include <thread>
 #include <variant>
 
-#include "actors/core/block_checksum.hpp"
-#include "actors/core/block_ledger.hpp"
+#include "actors/core/blocks/block_checksum.hpp"
+#include "actors/core/blocks/block_ledger.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "tests/actors/core/session_bench.hpp"
 

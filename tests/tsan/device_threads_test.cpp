@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "actors/core/block_checksum.hpp"
+#include "actors/core/blocks/block_checksum.hpp"
 #include "actors/host_memory.hpp"
 #include "tests/gpu/cpu/device_rig.hpp"
 

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "actors/callback_front.hpp"
-#include "actors/future_front.hpp"
-#include "actors/pool_watch.hpp"
+#include "actors/embedding/callback_front.hpp"
+#include "actors/embedding/future_front.hpp"
+#include "actors/embedding/pool_watch.hpp"
 #include "config/log.hpp"
 #include "tests/support/racing_engine.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gpu/make_backend.hpp"
-#include "tools/bench/load_plan.hpp"
+#include "tools/bench/load/load_plan.hpp"
 
 namespace troupe {
 
@@ -21,7 +21,8 @@ struct engine_options {
 void bench_engine(const std::string& model, gpu::backend_options options, const engine_options&,
                   const std::string& command, bool json);
 
-/// Every kernel of the CPU device beside the machine's own peaks, on one thread and on all. `json`: one line of it.
+/// Every kernel of the CPU device beside the machine's own peaks, on one thread and on all. `json`:
+/// one line of it.
 void bench_kernels(const std::string& model, const gpu::backend_options& options, bool json);
 
 /// What the block ledger and its prefix index cost a step of 32 sequences, beside the time such a

@@ -1,6 +1,7 @@
-// 32 requests in steady state, as the scheduler would run them: prompts of 256 tokens that begin with one of eight
-// shared texts of 128, answers of 64 to 192 tokens, a block asked for and one published every 16 tokens, releases, and
-// a pool of 2,900 blocks whose free ones have all become cached, so that every new block costs an eviction.
+// 32 requests in steady state, as the scheduler would run them: prompts of 256 tokens that begin
+// with one of eight shared texts of 128, answers of 64 to 192 tokens, a block asked for and one
+// published every 16 tokens, releases, and a pool of 2,900 blocks whose free ones have all become
+// cached, so that every new block costs an eviction.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/core/block_ledger.hpp"
+#include "actors/core/blocks/block_ledger.hpp"
 #include "tools/bench/bench.hpp"
 
 namespace troupe {
@@ -68,7 +69,8 @@ class workload {
   void timed(F f) {
     const auto began = steady::now();
     f();
-    if (!ledger_.conserved() || ledger_.counts().total != pool_blocks) throw std::logic_error("blocks were lost");
+    if (!ledger_.conserved() || ledger_.counts().total != pool_blocks)
+      throw std::logic_error("blocks were lost");
     spent_ += steady::now() - began;
     ++events_;
   }
@@ -92,15 +94,18 @@ class workload {
   void grow(sequence& s) {
     if (s.tokens.size() + block_size <= std::size_t{s.blocks} * block_size) return;
     timed([&] {
-      if (!ledger_.reserve({s.lease, 1, 0, std::nullopt})) throw std::logic_error("the pool is too small for the bench");
+      if (!ledger_.reserve({s.lease, 1, 0, std::nullopt}))
+        throw std::logic_error("the pool is too small for the bench");
     });
     ++s.blocks;
   }
   void publish(sequence& s) {
     const auto whole = static_cast<std::uint32_t>(s.tokens.size() / block_size);
     if (whole <= s.published) return;
-    core::publish m{s.lease, s.published,
-                    {s.tokens.begin() + s.published * block_size, s.tokens.begin() + whole * block_size}};
+    core::publish m{
+        s.lease,
+        s.published,
+        {s.tokens.begin() + s.published * block_size, s.tokens.begin() + whole * block_size}};
     timed([&] {
       if (!ledger_.publish(m)) throw std::logic_error("a publish was refused");
     });
@@ -141,17 +146,22 @@ void bench_bookkeeping(double step_ms, bool json) {
   const auto events_a_step = static_cast<double>(work.events() - events) / per_step;
   const auto releases_a_step = static_cast<double>(work.releases() - releases) / per_step;
   const auto typical = median(step_us), check = median(check_us), share = typical / (step_ms * 10);
-  if (work.counts().evicted_total == 0) throw std::logic_error("the pool was never short of blocks");
+  if (work.counts().evicted_total == 0)
+    throw std::logic_error("the pool was never short of blocks");
   if (json) {
     fmt::print(
-        "{{\"sequences\":{},\"pool_blocks\":{},\"events_per_step\":{:.2f},\"releases_per_step\":{:.3f},\"step_us\":{:.2f},"
-        "\"worst_step_us\":{:.1f},\"full_check_us\":{:.1f},\"device_step_ms\":{:.1f},\"share_percent\":{:.4f}}}\n",
-        sequences, pool_blocks, events_a_step, releases_a_step, typical, worst, check, step_ms, share);
+        "{{\"sequences\":{},\"pool_blocks\":{},\"events_per_step\":{:.2f},\"releases_per_step\":{:."
+        "3f},\"step_us\":{:.2f},"
+        "\"worst_step_us\":{:.1f},\"full_check_us\":{:.1f},\"device_step_ms\":{:.1f},\"share_"
+        "percent\":{:.4f}}}\n",
+        sequences, pool_blocks, events_a_step, releases_a_step, typical, worst, check, step_ms,
+        share);
     return;
   }
-  fmt::print("pool     {} blocks, {} sequences, {:.2f} events and {:.3f} releases a step\n", pool_blocks, sequences,
-             events_a_step, releases_a_step);
-  fmt::print("ledger   {:8.2f} us a step, {:.1f} us the worst, sums checked after every event\n", typical, worst);
+  fmt::print("pool     {} blocks, {} sequences, {:.2f} events and {:.3f} releases a step\n",
+             pool_blocks, sequences, events_a_step, releases_a_step);
+  fmt::print("ledger   {:8.2f} us a step, {:.1f} us the worst, sums checked after every event\n",
+             typical, worst);
   fmt::print("check    {:8.1f} us for one visit of every block\n", check);
   fmt::print("share    {:8.4f} % of a step of {:.1f} ms\n", share, step_ms);
 }

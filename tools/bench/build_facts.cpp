@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "gpu/cpu/host_limits.hpp"
+#include "gpu/host_limits.hpp"
 
 namespace troupe {
 

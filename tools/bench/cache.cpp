@@ -1,9 +1,11 @@
-// What the prefix cache and the host tier save, seen by a request: scheduler, allocator, mover and executor in this
-// process, no network.
+// What the prefix cache and the host tier save, seen by a request: scheduler, allocator, mover and
+// executor in this process, no network.
 //
-//   prefix  time to the first token of 512 tokens, cold and with the first 480 of them cached, alternating
-//   park    a request of about 1,000 tokens is preempted for one of a better rank, parked and brought back: the mover's own
-//           time of all copies out and in, checksums included, beside the time to compute as many tokens again
+//   prefix  time to the first token of 512 tokens, cold and with the first 480 of them cached,
+//   alternating park    a request of about 1,000 tokens is preempted for one of a better rank,
+//   parked and brought back: the mover's own
+//           time of all copies out and in, checksums included, beside the time to compute as many
+//           tokens again
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,15 +16,16 @@
 #include <stdexcept>
 #include <vector>
 
+#include "actors/api/quiet_observer.hpp"
 #include "actors/runtime.hpp"
-#include "gpu/cpu/host_limits.hpp"
+#include "gpu/host_limits.hpp"
 #include "tools/bench/bench.hpp"
-#include "actors/quiet_observer.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::uint32_t block_size = 16, prompt_tokens = 512, cached_tokens = 480, parked_tokens = 1000;
+constexpr std::uint32_t block_size = 16, prompt_tokens = 512, cached_tokens = 480,
+                        parked_tokens = 1000;
 constexpr int prefix_rounds = 9, park_rounds = 7;
 
 class bench_sink final : public core::generation_sink {
@@ -69,7 +72,8 @@ class bench_observer final : public quiet_observer {
     std::uint32_t blocks = 0;
     double ms = 0;
   };
-  /// What was copied in that direction since the last call; throws when a copy or an invariant failed.
+  /// What was copied in that direction since the last call; throws when a copy or an invariant
+  /// failed.
   copies take(bool out) {
     const std::lock_guard lock(mutex_);
     if (!trouble_.empty()) throw std::runtime_error(trouble_);
@@ -78,7 +82,8 @@ class bench_observer final : public quiet_observer {
 
   void on_move(const core::move_record& m) override {
     const std::lock_guard lock(mutex_);
-    if (m.outcome != core::move_outcome::ok) trouble_ = fmt::format("a copy ended as {}", name_of(m.outcome));
+    if (m.outcome != core::move_outcome::ok)
+      trouble_ = fmt::format("a copy ended as {}", name_of(m.outcome));
     moved_[m.out].blocks += m.blocks;
     moved_[m.out].ms += static_cast<double>(m.elapsed_us) / 1000;
   }
@@ -99,7 +104,8 @@ struct started {
   core::generation_end wait() const {
     auto how = sink->wait_end(*handle);
     if (how.reason != core::end_reason::length)
-      throw std::runtime_error(fmt::format("a request ended as {}: {}", name_of(how.reason), how.message));
+      throw std::runtime_error(
+          fmt::format("a request ended as {}: {}", name_of(how.reason), how.message));
     return how;
   }
 };
@@ -111,7 +117,9 @@ class bench_runtime {
                 const runtime_config& config)
       : vocab_(model->config.vocab),
         engine_(config, model, gpu::make_backend(model, options), watcher_,
-                [](const std::string& what) { fmt::print(stderr, "troupe-bench: the engine failed: {}\n", what); }) {}
+                [](const std::string& what) {
+                  fmt::print(stderr, "troupe-bench: the engine failed: {}\n", what);
+                }) {}
 
   std::vector<token_id> random_tokens(std::size_t count) {
     std::vector<token_id> out(count);
@@ -133,7 +141,8 @@ class bench_runtime {
   double first_token_ms(const std::vector<token_id>& prompt, std::uint32_t cached) {
     const auto how = start(prompt, 1).wait();
     if (how.usage.cached != cached)
-      throw std::runtime_error(fmt::format("{} tokens came from the cache, not {}", how.usage.cached, cached));
+      throw std::runtime_error(
+          fmt::format("{} tokens came from the cache, not {}", how.usage.cached, cached));
     return static_cast<double>(how.times.first_token_us) / 1000;
   }
   bench_observer& watcher() { return watcher_; }
@@ -179,8 +188,10 @@ comparison bench_park(bench_runtime& bench) {
     rival.wait();
     victim.wait();
     const auto out = bench.watcher().take(true), in = bench.watcher().take(false);
-    if (out.blocks == 0 || in.blocks != out.blocks) throw std::runtime_error("nothing was parked and brought back");
-    const auto full = bench.first_token_ms(bench.random_tokens(std::size_t{out.blocks} * block_size), 0);
+    if (out.blocks == 0 || in.blocks != out.blocks)
+      throw std::runtime_error("nothing was parked and brought back");
+    const auto full =
+        bench.first_token_ms(bench.random_tokens(std::size_t{out.blocks} * block_size), 0);
     if (i < 0) continue;
     again.push_back(full);
     copies.push_back(out.ms + in.ms);
@@ -214,18 +225,23 @@ void bench_cache(const std::string& path, gpu::backend_options options, bool jso
 
   if (json) {
     fmt::print(
-        "{{\"machine\":\"{}\",\"prefix\":{{\"prompt_tokens\":{},\"cached_tokens\":{},\"cold_ms\":{:.2f},\"cached_ms\":{:.2f},"
-        "\"ratio\":{:.4f}}},\"park\":{{\"tokens\":{:.0f},\"out_ms\":{:.2f},\"in_ms\":{:.2f},\"recompute_ms\":{:.2f},"
+        "{{\"machine\":\"{}\",\"prefix\":{{\"prompt_tokens\":{},\"cached_tokens\":{},\"cold_ms\":{:"
+        ".2f},\"cached_ms\":{:.2f},"
+        "\"ratio\":{:.4f}}},\"park\":{{\"tokens\":{:.0f},\"out_ms\":{:.2f},\"in_ms\":{:.2f},"
+        "\"recompute_ms\":{:.2f},"
         "\"ratio\":{:.4f}}}}}\n",
-        gpu::machine_name(), prompt_tokens, cached_tokens, prefix.full_ms, prefix.saved_ms, prefix.ratio(), park.tokens,
-        park.out_ms, park.in_ms, park.full_ms, park.ratio());
+        gpu::machine_name(), prompt_tokens, cached_tokens, prefix.full_ms, prefix.saved_ms,
+        prefix.ratio(), park.tokens, park.out_ms, park.in_ms, park.full_ms, park.ratio());
     return;
   }
   fmt::print("machine  {}\n", gpu::machine_name());
-  fmt::print("prefix   {:8.1f} ms to the first token of {} cold, {:.1f} ms with {} cached: {:.3f}\n", prefix.full_ms,
-             prompt_tokens, prefix.saved_ms, cached_tokens, prefix.ratio());
-  fmt::print("park     {:8.1f} ms to compute {:.0f} tokens again, {:.1f} ms out and {:.1f} ms in: {:.3f}\n", park.full_ms,
-             park.tokens, park.out_ms, park.in_ms, park.ratio());
+  fmt::print(
+      "prefix   {:8.1f} ms to the first token of {} cold, {:.1f} ms with {} cached: {:.3f}\n",
+      prefix.full_ms, prompt_tokens, prefix.saved_ms, cached_tokens, prefix.ratio());
+  fmt::print(
+      "park     {:8.1f} ms to compute {:.0f} tokens again, {:.1f} ms out and {:.1f} ms in: "
+      "{:.3f}\n",
+      park.full_ms, park.tokens, park.out_ms, park.in_ms, park.ratio());
 }
 
 }  // namespace troupe

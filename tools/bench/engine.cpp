@@ -11,7 +11,7 @@
 #include "tools/bench/bench.hpp"
 #include "tools/bench/build_facts.hpp"
 #include "tools/bench/engine_rates.hpp"
-#include "tools/profile_report.hpp"
+#include "tools/cli/profile_report.hpp"
 
 namespace troupe {
 namespace {

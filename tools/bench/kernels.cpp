@@ -1,5 +1,6 @@
-// The kernels of the CPU device one by one, beside what the machine can do at most. They run inside real forward passes
-// over all layers, timed by the device's own stopwatch, so weights and KV come from where they come from in a step.
+// The kernels of the CPU device one by one, beside what the machine can do at most. They run inside
+// real forward passes over all layers, timed by the device's own stopwatch, so weights and KV come
+// from where they come from in a step.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,9 +9,9 @@
 #include <numeric>
 
 #include "gpu/cpu/backend_cpu.hpp"
-#include "gpu/cpu/host_limits.hpp"
-#include "gpu/cpu/kernel_costs.hpp"
+#include "gpu/cpu/kernels/kernel_costs.hpp"
 #include "gpu/cpu/machine_limits.hpp"
+#include "gpu/host_limits.hpp"
 #include "tools/bench/bench.hpp"
 #include "tools/bench/kernels_report.hpp"
 
@@ -36,7 +37,8 @@ const kernel_cost& of(const kernel_costs& costs, kernel_kind kind) {
 }
 
 /// `sequences` of them, each with `count` tokens from `start` on, in blocks of their own.
-step_batch batch_of(const model_config& config, std::uint32_t sequences, std::uint32_t start, std::uint32_t count) {
+step_batch batch_of(const model_config& config, std::uint32_t sequences, std::uint32_t start,
+                    std::uint32_t count) {
   step_batch batch;
   const std::uint32_t blocks = (start + count + block_size - 1) / block_size;
   for (std::uint32_t s = 0; s < sequences; ++s) {
@@ -46,7 +48,8 @@ step_batch batch_of(const model_config& config, std::uint32_t sequences, std::ui
     slice.sampling.temperature = 0.0f;
     slice.sample = true;
     for (std::uint32_t i = 0; i < count; ++i) {
-      slice.tokens.push_back(static_cast<token_id>((s * 7919 + (start + i) * 104729 + 1000) % config.vocab));
+      slice.tokens.push_back(
+          static_cast<token_id>((s * 7919 + (start + i) * 104729 + 1000) % config.vocab));
     }
     slice.blocks.resize(blocks);
     std::iota(slice.blocks.begin(), slice.blocks.end(), s * blocks);
@@ -57,9 +60,13 @@ step_batch batch_of(const model_config& config, std::uint32_t sequences, std::ui
 /// One forward pass with its own threads, over weights and KV that others share.
 class pass_meter {
  public:
-  pass_meter(const model_config& config, const model_weights& weights, const kv_pool& kv, const kernel_table& kernels,
-             worker_pool& workers)
-      : config_(config), kv_(kv), kernels_(kernels), workers_(workers), forward_(config, weights, kv, kernels, workers) {}
+  pass_meter(const model_config& config, const model_weights& weights, const kv_pool& kv,
+             const kernel_table& kernels, worker_pool& workers)
+      : config_(config),
+        kv_(kv),
+        kernels_(kernels),
+        workers_(workers),
+        forward_(config, weights, kv, kernels, workers) {}
 
   /// What each kind of kernel takes in a pass; `head_rows` rows of logits in each.
   kernel_costs measure(const step_batch& batch, std::uint32_t head_rows) {
@@ -75,7 +82,8 @@ class pass_meter {
   }
 
   /// `rows` rows of logits, each answered by a sampler of its own.
-  kernel_costs sample(const sampling_params& sampling, std::int32_t top_logprobs, std::uint32_t rows) {
+  kernel_costs sample(const sampling_params& sampling, std::int32_t top_logprobs,
+                      std::uint32_t rows) {
     sequence_slice slice;
     slice.sampling = sampling;
     slice.top_logprobs = top_logprobs;
@@ -84,7 +92,8 @@ class pass_meter {
     return best_of([&] {
       float* logits = forward_.logits(source);
       workers_.run(rows, [&](std::uint32_t i) {
-        samplers[i].answer({logits + i * forward_.logit_stride(), config_.vocab, &slice, -1, true, i + 1});
+        samplers[i].answer(
+            {logits + i * forward_.logit_stride(), config_.vocab, &slice, -1, true, i + 1});
       });
       profile_->lap(kernel_kind::sampler, row_cost(rows, config_.vocab));
     });
@@ -152,14 +161,18 @@ class kernels_bench {
       measure_attention(meter, threads);
       measure_sampler(meter, threads);
     }
-    const auto by_kind = [](const kernel_figure& a, const kernel_figure& b) { return a.kind < b.kind; };
+    const auto by_kind = [](const kernel_figure& a, const kernel_figure& b) {
+      return a.kind < b.kind;
+    };
     std::stable_sort(report_.matmuls.begin(), report_.matmuls.end(), by_kind);
     std::stable_sort(report_.others.begin(), report_.others.end(), by_kind);
     return std::move(report_);
   }
 
  private:
-  std::uint32_t context() const { return std::min(long_context, config_.context / block_size * block_size); }
+  std::uint32_t context() const {
+    return std::min(long_context, config_.context / block_size * block_size);
+  }
 
   void measure_peaks() {
     memory_region large(std::min<std::size_t>(large_bytes, available_memory() / 4));
@@ -178,7 +191,8 @@ class kernels_bench {
   /// Steps of one sequence through the device as the product drives it.
   void measure_decode(thread_peaks& p) {
     const std::uint32_t tokens = std::min(config_.context, 128u);
-    cpu_backend device(model_, {p.threads, options_.isa, block_size, (tokens + block_size - 1) / block_size});
+    cpu_backend device(
+        model_, {p.threads, options_.isa, block_size, (tokens + block_size - 1) / block_size});
     std::vector<double> times;
     for (std::uint32_t at = 0; at < tokens; ++at) {
       const auto begin = steady::now();
@@ -210,8 +224,8 @@ class kernels_bench {
         report_.matmuls.push_back({kind, name, setting, rows, threads, of(costs, kind)});
       }
       if (rows != 1 && rows != 8 && rows != 64) continue;
-      for (const kernel_kind kind :
-           {kernel_kind::embedding, kernel_kind::norm, kernel_kind::rope_store, kernel_kind::quantize}) {
+      for (const kernel_kind kind : {kernel_kind::embedding, kernel_kind::norm,
+                                     kernel_kind::rope_store, kernel_kind::quantize}) {
         if (of(costs, kind).calls == 0) continue;
         report_.others.push_back({kind, name_of(kind), setting, rows, threads, of(costs, kind)});
       }

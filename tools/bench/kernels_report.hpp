@@ -1,5 +1,5 @@
-// What `troupe-bench kernels` measured, as a table for people, as JSON, and as floors. Values and words alone; measures
-// nothing.
+// What `troupe-bench kernels` measured, as a table for people, as JSON, and as floors. Values and
+// words alone; measures nothing.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -13,9 +13,9 @@ namespace troupe {
 /// The machine with a number of threads.
 struct thread_peaks {
   std::uint32_t threads = 1;
-  gpu::machine_limits limits;       ///< reading: of the weights
-  double large_bytes_per_s = 0;     ///< reading of a buffer of large_bytes
-  double decode_step_s = 0;         ///< one sequence, the whole step; the fastest
+  gpu::machine_limits limits;    ///< reading: of the weights
+  double large_bytes_per_s = 0;  ///< reading of a buffer of large_bytes
+  double decode_step_s = 0;      ///< one sequence, the whole step; the fastest
   double decode_step_median_s = 0;
 };
 
@@ -45,7 +45,8 @@ struct kernels_report {
   const gpu::machine_limits& limits_of(std::uint32_t threads) const;
 };
 
-/// The layers' matrices and the head together, at `rows` rows; zero calls where they were not measured.
+/// The layers' matrices and the head together, at `rows` rows; zero calls where they were not
+/// measured.
 gpu::kernel_cost all_matmuls(const kernels_report&, std::uint32_t rows, std::uint32_t threads);
 std::vector<floor_check> floors_of(const kernels_report&);
 std::string to_words(const kernels_report&);

@@ -12,8 +12,8 @@
 #include "tools/bench/apart_backend.hpp"
 #include "tools/bench/bench.hpp"
 #include "tools/bench/build_facts.hpp"
-#include "tools/bench/distribution.hpp"
-#include "tools/bench/load_plan.hpp"
+#include "tools/bench/load/distribution.hpp"
+#include "tools/bench/load/load_plan.hpp"
 #include "tools/bench/policy_driver.hpp"
 #include "tools/bench/policy_table.hpp"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/callback_front.hpp"
+#include "actors/api/quiet_observer.hpp"
+#include "actors/embedding/callback_front.hpp"
 #include "actors/runtime.hpp"
-#include "actors/quiet_observer.hpp"
 
 namespace troupe {
 

@@ -9,8 +9,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "actors/callback_front.hpp"
-#include "actors/quiet_observer.hpp"
+#include "actors/api/quiet_observer.hpp"
+#include "actors/embedding/callback_front.hpp"
 #include "actors/runtime.hpp"
 #include "tools/bench/engine_rates.hpp"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "tools/bench/bench.hpp"
-#include "tools/bench/load_run.hpp"
+#include "tools/bench/load/load_run.hpp"
 
 namespace troupe {
 namespace {

@@ -109,7 +109,8 @@ int main(int argc, char** argv) {
   }
   troupe::engine_options rates;
   add_engine_options(*engine, rates);
-  engine->add_flag("--profile", options.profile, "also where the device's time went, by kind of kernel");
+  engine->add_flag("--profile", options.profile,
+                   "also where the device's time went, by kind of kernel");
   troupe::policy_options policy;
   policies->add_option("--table", policy.tables, "only this one; may be repeated")
       ->check(CLI::IsMember(troupe::policy_tables));

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "tools/chaos/client.hpp"
-#include "tools/chaos/http_exchange.hpp"
 #include "tools/chaos/kill_matrix.hpp"
-#include "tools/chaos/metrics_page.hpp"
 #include "tools/chaos/settings.hpp"
 #include "tools/chaos/tally.hpp"
+#include "tools/client/http_exchange.hpp"
+#include "tools/client/metrics_page.hpp"
 
 namespace troupe::chaos {
 

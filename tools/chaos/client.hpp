@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "tools/chaos/answer_reader.hpp"
-#include "tools/chaos/connection.hpp"
 #include "tools/chaos/request_text.hpp"
+#include "tools/client/answer_reader.hpp"
+#include "tools/client/connection.hpp"
 
 namespace troupe::chaos {
 

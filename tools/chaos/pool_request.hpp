@@ -4,7 +4,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <string>
 
-#include "tools/chaos/http_exchange.hpp"
+#include "tools/client/http_exchange.hpp"
 
 namespace troupe::chaos {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tools/chaos/kill_matrix.hpp"
-#include "tools/chaos/metrics_page.hpp"
+#include "tools/client/metrics_page.hpp"
 
 namespace troupe::chaos {
 

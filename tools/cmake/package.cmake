@@ -12,13 +12,12 @@ install(TARGETS troupe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS troupe_runtime troupe_actors troupe_core troupe_gpu troupe_cpu troupe_model troupe_config troupe_options
   EXPORT troupe_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# Include paths stay those of the tree: "actors/embedding.hpp" is include/troupe/actors/embedding.hpp. The shells and what
+# Include paths stay those of the tree: "actors/embedding/caf_system.hpp" is include/troupe/actors/embedding.hpp. The shells and what
 # only they use stay here.
 install(DIRECTORY actors config gpu DESTINATION include/troupe FILES_MATCHING PATTERN "*.hpp" PATTERN "gpu/cpu" EXCLUDE
-  PATTERN "gpu/kernels" EXCLUDE
-  PATTERN "*_actor.hpp" EXCLUDE PATTERN "actors/runtime_*.hpp" EXCLUDE PATTERN "actors/fail_stop.hpp" EXCLUDE
-  PATTERN "actors/front_sink.hpp" EXCLUDE PATTERN "actors/host_memory.hpp" EXCLUDE PATTERN "actors/prompt.hpp" EXCLUDE
-  PATTERN "actors/clock.hpp" EXCLUDE)
+  PATTERN "*_actor.hpp" EXCLUDE PATTERN "actors/runtime" EXCLUDE PATTERN "actors/fail_stop.hpp" EXCLUDE
+  PATTERN "actors/embedding/front_sink.hpp" EXCLUDE PATTERN "actors/host_memory.hpp" EXCLUDE
+  PATTERN "actors/prompt.hpp" EXCLUDE PATTERN "actors/clock.hpp" EXCLUDE)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 install(EXPORT troupe_targets FILE troupe_targets.cmake NAMESPACE troupe:: DESTINATION ${package_folder})

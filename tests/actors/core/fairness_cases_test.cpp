@@ -1,6 +1,5 @@
 // Public failures of schedulers, by their case ids: who gets its turn when work keeps arriving.
 #include <catch2/catch.hpp>
-
 #include <map>
 
 #include "tests/actors/core/scheduler_world.hpp"
@@ -8,9 +7,12 @@
 using namespace troupe::core;
 using namespace troupe::core::testing;
 
-TEST_CASE("scheduler: C160 under steady arrivals of long prompts every stream decodes in every step", "[core]") {
+TEST_CASE(
+    "scheduler: C160 under steady arrivals of long prompts every stream decodes in every step",
+    "[core]") {
   const auto arrivals_every = GENERATE(1, 3, 7);
-  const std::uint32_t step_tokens = GENERATE(12u, 64u);  // 12: every seat's row and half as much again
+  const std::uint32_t step_tokens =
+      GENERATE(12u, 64u);  // 12: every seat's row and half as much again
   CAPTURE(arrivals_every, step_tokens);
   auto limits = roomy_limits();
   limits.max_num_seqs = 6;  // four streams, two prompts under way
@@ -23,13 +25,15 @@ TEST_CASE("scheduler: C160 under steady arrivals of long prompts every stream de
     w.settle_allocator();
     REQUIRE(w.finish_step());
     all_decode = true;
-    for (std::uint64_t id = 1; id <= 4; ++id) all_decode = all_decode && !w.client(id).tokens.empty();
+    for (std::uint64_t id = 1; id <= 4; ++id)
+      all_decode = all_decode && !w.client(id).tokens.empty();
   }
   std::uint64_t next = 5;
   std::map<std::uint64_t, std::size_t> before;
   std::size_t arrivals_done = 0;
   for (int step = 0; step < 100; ++step) {
-    if (step % arrivals_every == 0) w.send(make_submit(next++, 200, 2));  // many are refused: the queue is full
+    if (step % arrivals_every == 0)
+      w.send(make_submit(next++, 200, 2));  // many are refused: the queue is full
     w.settle_allocator();
     REQUIRE(w.in_flight());
     for (std::uint64_t id = 1; id <= 4; ++id) {
@@ -46,8 +50,10 @@ TEST_CASE("scheduler: C160 under steady arrivals of long prompts every stream de
   w.require_whole();
 }
 
-TEST_CASE("scheduler: with few tokens a step, every stream decodes in every step while prompts arrive, and they advance",
-          "[core]") {
+TEST_CASE(
+    "scheduler: with few tokens a step, every stream decodes in every step while prompts arrive, "
+    "and they advance",
+    "[core]") {
   const std::uint32_t step_tokens = GENERATE(1u, 3u, 5u, 6u, 8u);
   CAPTURE(step_tokens);
   auto limits = roomy_limits();

@@ -1,5 +1,5 @@
-// The host tier as the scheduler sees it: who is parked, what pins a lease, and that every copy that fails or is late
-// ends in computing again.
+// The host tier as the scheduler sees it: who is parked, what pins a lease, and that every copy
+// that fails or is late ends in computing again.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -89,12 +89,14 @@ TEST_CASE("scheduler: a parked request comes back and goes on where it was", "[c
   require_equal_answers(p.w);
 }
 
-TEST_CASE("scheduler: C151 the blocks of a chunk under way are nobody else's until it is over", "[core]") {
+TEST_CASE("scheduler: C151 the blocks of a chunk under way are nobody else's until it is over",
+          "[core]") {
   parking p;
   p.w.cancel(2);
   CHECK(p.w.state(2) == request_state::retiring);
   p.w.send(make_submit(3, 14, 8));
-  for (int i = 0; i < 20; ++i) {  // others go on; the world fails when a step writes what a move reads
+  for (int i = 0; i < 20;
+       ++i) {  // others go on; the world fails when a step writes what a move reads
     p.w.finish_step();
     p.w.settle_allocator();
     CHECK(p.w.blocks_of(2) > 0);
@@ -109,8 +111,10 @@ TEST_CASE("scheduler: C151 the blocks of a chunk under way are nobody else's unt
   p.w.require_whole();
 }
 
-TEST_CASE("scheduler: C152 a copy begins only when no step writes its blocks, and holds what was computed",
-          "[core]") {
+TEST_CASE(
+    "scheduler: C152 a copy begins only when no step writes its blocks, and holds what was "
+    "computed",
+    "[core]") {
   parking p;  // the world fails when a step in flight names the request
   CHECK_FALSE(p.w.planned(2));
   const auto computed = 14 + p.w.client(2).tokens.size() - 1;
@@ -123,10 +127,12 @@ TEST_CASE("scheduler: C152 a copy begins only when no step writes its blocks, an
   auto history = prompt_of(14, 2);
   history.insert(history.end(), p.w.client(2).tokens.begin(), p.w.client(2).tokens.end());
   REQUIRE(copied.size() >= computed);
-  CHECK(std::equal(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(computed), history.begin()));
+  CHECK(std::equal(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(computed),
+                   history.begin()));
 }
 
-TEST_CASE("scheduler: C154 a completion that is late or comes twice frees its blocks once", "[core]") {
+TEST_CASE("scheduler: C154 a completion that is late or comes twice frees its blocks once",
+          "[core]") {
   parking p;
   p.w.cancel(2);
   const auto before = p.w.machine.ignored_events();
@@ -138,7 +144,9 @@ TEST_CASE("scheduler: C154 a completion that is late or comes twice frees its bl
   p.w.require_whole();  // each lease was released once
 }
 
-TEST_CASE("scheduler: C155 200 rounds of a cancel while parking leave pool and host tier as they were", "[core]") {
+TEST_CASE(
+    "scheduler: C155 200 rounds of a cancel while parking leave pool and host tier as they were",
+    "[core]") {
   scheduler_world w(tight());
   std::uint64_t id = 0, met = 0;
   for (int round = 0; round < 200; ++round) {
@@ -159,7 +167,9 @@ TEST_CASE("scheduler: C155 200 rounds of a cancel while parking leave pool and h
   w.require_whole();
 }
 
-TEST_CASE("scheduler: C157 a copy that never ends costs its request a recompute and its blocks wait", "[core]") {
+TEST_CASE(
+    "scheduler: C157 a copy that never ends costs its request a recompute and its blocks wait",
+    "[core]") {
   parking p;
   p.w.mover_stuck = true;
   p.let_pass(2'000'000);
@@ -219,7 +229,8 @@ TEST_CASE("scheduler: nobody else gives way while blocks are on their way back",
   require_three_answers(w);
 }
 
-TEST_CASE("scheduler: a copy that comes back spoilt is computed again, with the same answer", "[core]") {
+TEST_CASE("scheduler: a copy that comes back spoilt is computed again, with the same answer",
+          "[core]") {
   for (const auto outcome : {move_outcome::corrupt, move_outcome::failed}) {
     parking p;
     while (p.w.state(2) != request_state::moving_in) {

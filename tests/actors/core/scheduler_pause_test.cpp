@@ -1,4 +1,5 @@
-// Slow readers: their requests pause, keep their blocks, give way first, and end by name at the limit.
+// Slow readers: their requests pause, keep their blocks, give way first, and end by name at the
+// limit.
 #include <catch2/catch.hpp>
 
 #include "tests/actors/core/scheduler_world.hpp"
@@ -17,8 +18,12 @@ scheduler_limits small_pool() {
   return l;
 }
 
-void stall(scheduler_world& w, std::uint64_t id) { w.send(reader_stalled{request_id{id}}); }
-void resume(scheduler_world& w, std::uint64_t id) { w.send(reader_resumed{request_id{id}}); }
+void stall(scheduler_world& w, std::uint64_t id) {
+  w.send(reader_stalled{request_id{id}});
+}
+void resume(scheduler_world& w, std::uint64_t id) {
+  w.send(reader_resumed{request_id{id}});
+}
 
 void step(scheduler_world& w, int times = 1) {
   for (int i = 0; i < times; ++i) {
@@ -30,7 +35,8 @@ void step(scheduler_world& w, int times = 1) {
 
 }  // namespace
 
-TEST_CASE("scheduler: a stalled request keeps its blocks, gets the step in flight and nothing more", "[core]") {
+TEST_CASE("scheduler: a stalled request keeps its blocks, gets the step in flight and nothing more",
+          "[core]") {
   scheduler_world w(roomy_limits());
   w.send(make_submit(1, 20, 50));
   step(w, 3);
@@ -69,7 +75,10 @@ TEST_CASE("scheduler: neighbours of a paused request run on", "[core]") {
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a reader that stays behind ends its request as slow_reader at the limit, not before", "[core]") {
+TEST_CASE(
+    "scheduler: a reader that stays behind ends its request as slow_reader at the limit, not "
+    "before",
+    "[core]") {
   auto limits = roomy_limits();
   limits.stall_limit_us = 500'000;
   scheduler_world w(limits);
@@ -96,7 +105,8 @@ TEST_CASE("scheduler: a reader that stays behind ends its request as slow_reader
   w.require_whole();
 }
 
-TEST_CASE("scheduler: without a limit a paused request waits for ever, and still drains by stop", "[core]") {
+TEST_CASE("scheduler: without a limit a paused request waits for ever, and still drains by stop",
+          "[core]") {
   auto limits = roomy_limits();
   limits.stall_limit_us = 0;
   scheduler_world w(limits);
@@ -113,7 +123,8 @@ TEST_CASE("scheduler: without a limit a paused request waits for ever, and still
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a newcomer without blocks gets those of a paused request of any rank", "[core]") {
+TEST_CASE("scheduler: a newcomer without blocks gets those of a paused request of any rank",
+          "[core]") {
   const bool park = GENERATE(false, true);
   auto limits = small_pool();
   limits.park = park;
@@ -157,7 +168,9 @@ TEST_CASE("scheduler: a newcomer without a seat gets that of a paused request", 
   w.require_whole();
 }
 
-TEST_CASE("scheduler: growth takes the blocks of a paused request before those of one that computes", "[core]") {
+TEST_CASE(
+    "scheduler: growth takes the blocks of a paused request before those of one that computes",
+    "[core]") {
   scheduler_world w(small_pool());
   w.send(make_submit(1, 8, 30));
   w.send(make_submit(2, 8, 30));
@@ -175,7 +188,10 @@ TEST_CASE("scheduler: growth takes the blocks of a paused request before those o
   w.require_whole();
 }
 
-TEST_CASE("scheduler: stalls and resumptions that are late, repeated or of nobody are counted and change nothing", "[core]") {
+TEST_CASE(
+    "scheduler: stalls and resumptions that are late, repeated or of nobody are counted and change "
+    "nothing",
+    "[core]") {
   scheduler_world w(roomy_limits());
   stall(w, 9);
   resume(w, 9);

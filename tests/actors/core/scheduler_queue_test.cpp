@@ -189,10 +189,12 @@ TEST_CASE("scheduler: equal histories give equal machines and hashes, one event 
   CHECK_FALSE(digest(a) == digest(b));
 }
 
-TEST_CASE("scheduler: states that differ in names, counters and the time of day have one digest", "[core]") {
+TEST_CASE("scheduler: states that differ in names, counters and the time of day have one digest",
+          "[core]") {
   const auto digest_after = [](bool with_past) {
     auto limits = roomy_limits();
-    limits.max_step_us = 10'000'000'000;  // what steps cost is part of the past, unless it decides something
+    limits.max_step_us =
+        10'000'000'000;  // what steps cost is part of the past, unless it decides something
     scheduler_world w(limits);
     if (with_past) {  // other steps, arrivals, blocks and times came before
       auto past = make_submit(1, 20, 5);

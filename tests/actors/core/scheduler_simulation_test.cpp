@@ -16,8 +16,7 @@ namespace {
 class storm {
  public:
   /// `crowded`: many in a small pool with a host tier, so that moves are what happens most.
-  explicit storm(std::uint64_t seed, bool crowded = false)
-      : random_(seed), world(limits(crowded)) {
+  explicit storm(std::uint64_t seed, bool crowded = false) : random_(seed), world(limits(crowded)) {
     for (auto& w : weight_) w = below(4) == 0 ? 0 : 1 + below(10);
     weight_[canceller] = (weight_[canceller] + 1) / 3;
     weight_[reader] = below(2) ? 0 : weight_[reader];
@@ -81,7 +80,19 @@ class storm {
   }
 
  private:
-  enum kind { newcomer, canceller, allocator, answer, step, mover, fault, clock, late, reader, kinds };
+  enum kind {
+    newcomer,
+    canceller,
+    allocator,
+    answer,
+    step,
+    mover,
+    fault,
+    clock,
+    late,
+    reader,
+    kinds
+  };
 
   std::mt19937_64 random_;
   std::uint32_t weight_[kinds] = {};

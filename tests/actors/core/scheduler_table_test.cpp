@@ -10,6 +10,7 @@
 
 #include "actors/core/scheduler_machine.hpp"
 #include "tests/actors/core/scheduler_world.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace troupe::core;
 using troupe::core::testing::make_submit;
@@ -20,10 +21,10 @@ namespace {
 constexpr request_id other{1}, subject{2};
 constexpr time_us after_deadlines = 4'000'000, after_moves = 6'000'000;
 
-const std::vector<std::string> events = {"submit",    "granted",     "denied",   "released",
-                                         "moved",     "move_failed", "move_late", "step_done",
-                                         "step_failed", "cancel",    "deadline", "reader_stalled",
-                                         "reader_resumed", "drain",  "stop"};
+const std::vector<std::string> events = {
+    "submit",      "granted",        "denied",         "released",    "moved",
+    "move_failed", "move_late",      "step_done",      "step_failed", "cancel",
+    "deadline",    "reader_stalled", "reader_resumed", "drain",       "stop"};
 const std::vector<request_state> states = {request_state::queued,
                                            request_state::awaiting_grant,
                                            request_state::prefilling,
@@ -225,7 +226,7 @@ std::string trimmed(std::string s) {
 }
 
 std::map<std::string, std::vector<std::string>> readme_rows() {
-  std::ifstream in(TROUPE_SOURCE_DIR "/actors/README.md");
+  std::ifstream in(troupe::test::source_dir() + "/actors/README.md");
   REQUIRE(in.good());
   std::map<std::string, std::vector<std::string>> rows;
   bool inside = false;

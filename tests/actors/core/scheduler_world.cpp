@@ -93,15 +93,14 @@ void scheduler_world::perform() {
       to_mover_.emplace_back(*o);
     } else if (const auto* i = std::get_if<move_in>(&e)) {
       must(i->blocks.size() <= limits_.move_chunk_blocks, "a chunk is bounded");
-      must(!dying_.contains(i->parked.request),
-           "no move begins for the dying", i->parked.request);
+      must(!dying_.contains(i->parked.request), "no move begins for the dying", i->parked.request);
       to_mover_.emplace_back(*i);
     } else if (const auto* d = std::get_if<drop_parked>(&e)) {
       to_mover_.emplace_back(*d);
     } else if (const auto* q = std::get_if<preempted>(&e)) {
       ++preemptions;
-      must(someone_better_runs(q->request), "the best-ranked of those who run never gives way:",
-           q->request);
+      must(someone_better_runs(q->request),
+           "the best-ranked of those who run never gives way:", q->request);
       parks += q->parked ? 1 : 0;
     } else if (std::holds_alternative<gave_up>(e)) {
       ++given_up;
@@ -123,8 +122,9 @@ bool scheduler_world::someone_better_runs(request_id id) const {
   if (stalled_.contains(id)) return true;  // whoever waits for its reader gives way to all
   return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& x) {
     const auto s = machine.state_of(x.first);
-    return x.second < ranks_.at(id) && !stalled_.contains(x.first) && s != request_state::gone && s != request_state::queued &&
-           s != request_state::parked && s != request_state::awaiting_recompute;
+    return x.second < ranks_.at(id) && !stalled_.contains(x.first) && s != request_state::gone &&
+           s != request_state::queued && s != request_state::parked &&
+           s != request_state::awaiting_recompute;
   });
 }
 
@@ -139,7 +139,8 @@ void scheduler_world::accept_plan(const step_plan& p) {
     must(!item.tokens.empty(), "an item has tokens");
     must(!dying_.contains(item.request), "no plan names the dying", item.request);
     must(clients[item.request].ended == 0, "no plan names the ended", item.request);
-    must(!stalled_.contains(item.request), "no plan names one whose reader is behind", item.request);
+    must(!stalled_.contains(item.request), "no plan names one whose reader is behind",
+         item.request);
     must(item.blocks.size() * limits_.block_size >= item.start + item.tokens.size(),
          "every token has a place");
     must(item.score_targets.empty() || item.score_targets.size() == item.tokens.size(),
@@ -290,7 +291,8 @@ void scheduler_world::check(bool step_returned) const {
     for (const auto block : blocks) ++holders[block];
   const auto c = ledger.counts();
   const auto held = limits_.num_blocks - std::count(holders.begin(), holders.end(), 0);
-  must(static_cast<std::uint32_t>(held) == c.leased && c.free + c.leased + c.cached + c.quarantined == c.total,
+  must(static_cast<std::uint32_t>(held) == c.leased &&
+           c.free + c.leased + c.cached + c.quarantined == c.total,
        "blocks are conserved");
   if (plan_) {
     must(machine.step_in_flight(), "the machine knows of the step in flight");
@@ -311,7 +313,8 @@ void scheduler_world::check(bool step_returned) const {
     }
   }
   for (const auto id : stalled_)
-    must(machine.state_of(id) != request_state::prefilling && machine.state_of(id) != request_state::decoding,
+    must(machine.state_of(id) != request_state::prefilling &&
+             machine.state_of(id) != request_state::decoding,
          "a stalled resident is paused:", id);
   for (const auto id : dying_) {
     const auto s = machine.state_of(id);

@@ -1,7 +1,7 @@
 // The scheduler machine with the real block ledger, a fake device and a fake mover, joined by FIFO
-// channels whose messages move only when told to. Checks the rules that must hold after every event. The device
-// keeps what was written into each block and computes a token from what it reads back, so a block
-// given away too early or a history computed twice shows as text.
+// channels whose messages move only when told to. Checks the rules that must hold after every
+// event. The device keeps what was written into each block and computes a token from what it reads
+// back, so a block given away too early or a history computed twice shows as text.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/core/block_ledger.hpp"
+#include "actors/core/blocks/block_ledger.hpp"
 #include "actors/core/scheduler_machine.hpp"
 
 namespace troupe::core::testing {
@@ -60,8 +60,8 @@ class scheduler_world {
   bool break_step(const std::string& what = "device lost");
   /// All allocator messages, no step and no move.
   void settle_allocator();
-  /// The mover's next message is carried out; a move's answer reaches the scheduler. False: none, or
-  /// the mover is stuck.
+  /// The mover's next message is carried out; a move's answer reaches the scheduler. False: none,
+  /// or the mover is stuck.
   bool move_one(move_outcome = move_outcome::ok);
   bool moving() const { return !to_mover_.empty(); }
   /// Every reader catches up.
@@ -144,7 +144,7 @@ class scheduler_world {
   std::optional<step_plan> plan_;
   std::map<lease_id, lease_story> leases_;
   std::map<lease_id, std::vector<block_id>> blocks_;  // as the allocator sees it
-  std::vector<token_id> memory_;                   // one cell per token of the pool
+  std::vector<token_id> memory_;                      // one cell per token of the pool
   std::set<request_id> dying_, stalled_;
   std::map<request_id, rank> ranks_;
   bool returning_ = false;  // the event is the step's own return

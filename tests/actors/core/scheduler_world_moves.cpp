@@ -30,8 +30,8 @@ move_outcome scheduler_world::copy_out(const move_out& m) {
   }
   auto& copy = host.at(m.lease);
   for (std::size_t i = 0; i < m.blocks.size(); ++i)
-    copy.at(m.first + i).assign(memory_.begin() + m.blocks[i] * bs,
-                                memory_.begin() + (m.blocks[i] + 1) * bs);
+    copy.at(m.first + i)
+        .assign(memory_.begin() + m.blocks[i] * bs, memory_.begin() + (m.blocks[i] + 1) * bs);
   return move_outcome::ok;
 }
 

@@ -1,7 +1,7 @@
-#include "tests/actors/core/session_bench.hpp"
-
 #include <catch2/catch.hpp>
 #include <set>
+
+#include "tests/actors/core/session_bench.hpp"
 
 using namespace troupe::core;
 using namespace troupe::core::test;
@@ -168,7 +168,8 @@ TEST_CASE("session: pieces come with or after their text and never for text behi
   }
 }
 
-TEST_CASE("session: a reader too far behind is told to the scheduler, once until it has caught up", "[core]") {
+TEST_CASE("session: a reader too far behind is told to the scheduler, once until it has caught up",
+          "[core]") {
   auto o = options();
   o.outbound_bytes_max = 100;
   bench b(o);
@@ -262,8 +263,9 @@ TEST_CASE("session: a cancel by id shows what came before it and no token after"
 }
 
 TEST_CASE("session: while the prompt is read a cancel or a deadline ends it here, once", "[core]") {
-  const auto why = GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::queue_timeout,
-                            end_reason::first_token_timeout, end_reason::total_timeout);
+  const auto why =
+      GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::queue_timeout,
+               end_reason::first_token_timeout, end_reason::total_timeout);
   session_machine machine(options());
   session_effects out;
   machine.on_reading();
@@ -288,8 +290,11 @@ TEST_CASE("session: once it is submitted a cancel is the scheduler's", "[core]")
   CHECK_FALSE(machine.finished());
 }
 
-TEST_CASE("session: who cancelled is told the cancel's reason when the answer ends by itself meanwhile", "[core]") {
-  const auto why = GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::slow_reader);
+TEST_CASE(
+    "session: who cancelled is told the cancel's reason when the answer ends by itself meanwhile",
+    "[core]") {
+  const auto why =
+      GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::slow_reader);
   SECTION("instead of any end of its own") {
     const auto natural = GENERATE(end_reason::length, end_reason::end_token, end_reason::stop_token,
                                   end_reason::stop_confidence);
@@ -308,7 +313,8 @@ TEST_CASE("session: who cancelled is told the cancel's reason when the answer en
     CHECK(b.all<finish>()[0].end.usage.completion == 1);
   }
   SECTION("not instead of a failure or a deadline, whichever was first at the scheduler") {
-    const auto other = GENERATE(end_reason::step_failed, end_reason::total_timeout, end_reason::shutdown);
+    const auto other =
+        GENERATE(end_reason::step_failed, end_reason::total_timeout, end_reason::shutdown);
     bench b(options());
     b.token("a");
     b.machine.on_cancel(why, 55, b.out);

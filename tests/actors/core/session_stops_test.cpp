@@ -1,6 +1,6 @@
-#include "tests/actors/core/session_bench.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "tests/actors/core/session_bench.hpp"
 
 using namespace troupe::core;
 using namespace troupe::core::test;
@@ -9,7 +9,8 @@ using session_effect::deliver;
 using session_effect::finish;
 using session_effect::quit;
 
-TEST_CASE("session: C061 text held for a stop is there when the answer ends before the stop", "[core]") {
+TEST_CASE("session: C061 text held for a stop is there when the answer ends before the stop",
+          "[core]") {
   for (const auto why : {end_reason::end_token, end_reason::length}) {
     bench b(options({"TEN\nXYZ"}));
     b.token("ONE ");
@@ -24,7 +25,8 @@ TEST_CASE("session: C061 text held for a stop is there when the answer ends befo
   }
 }
 
-TEST_CASE("session: C062 C065 a token that holds text and the stop shows the text, once", "[core]") {
+TEST_CASE("session: C062 C065 a token that holds text and the stop shows the text, once",
+          "[core]") {
   bench b(options({"\n"}));
   b.token("Hello");
   b.token("!\n\n");
@@ -49,7 +51,8 @@ TEST_CASE("session: C068 a long stop that the text does not begin delays nothing
   CHECK(b.all<deliver>().size() == 3);  // none of them empty
 }
 
-TEST_CASE("session: a stop that awaits its boundary is decided by the next token or the end", "[core]") {
+TEST_CASE("session: a stop that awaits its boundary is decided by the next token or the end",
+          "[core]") {
   auto o = options({"stop"});
   o.stop.boundary = troupe::stop_boundary::word;
   SECTION("the next token makes it part of a word") {
@@ -98,7 +101,8 @@ bench repeating(std::uint32_t ngram, std::uint32_t times, std::vector<std::strin
 }
 
 /// How many of the tokens it took, 0 when they went through.
-std::uint32_t stopped_after(std::uint32_t ngram, std::uint32_t times, const std::vector<int>& tokens) {
+std::uint32_t stopped_after(std::uint32_t ngram, std::uint32_t times,
+                            const std::vector<int>& tokens) {
   auto b = repeating(ngram, times);
   for (const int id : tokens) b.token(".", id);
   if (!b.machine.finished()) return 0;
@@ -120,9 +124,12 @@ TEST_CASE("session: the answer ends when its last n tokens stood m times in a ro
   CHECK(stopped_after(1, 1, {1, 1, 1}) == 0);
 }
 
-TEST_CASE("session: random answers stop where a search over all tokens says they repeat", "[core]") {
+TEST_CASE("session: random answers stop where a search over all tokens says they repeat",
+          "[core]") {
   std::uint32_t random = 1;
-  const auto below = [&](std::uint32_t n) { return (random = random * 1664525u + 1013904223u) / 65536u % n; };
+  const auto below = [&](std::uint32_t n) {
+    return (random = random * 1664525u + 1013904223u) / 65536u % n;
+  };
   int stops = 0;
   for (int round = 0; round < 3000; ++round) {
     const auto ngram = 1 + below(4), times = 2 + below(3);
@@ -131,7 +138,8 @@ TEST_CASE("session: random answers stop where a search over all tokens says they
     std::uint32_t expected = 0;
     for (std::uint32_t end = ngram * times; end <= tokens.size() && expected == 0; ++end) {
       bool equal = true;
-      for (auto i = end - ngram * times; i + ngram < end; ++i) equal = equal && tokens[i] == tokens[i + ngram];
+      for (auto i = end - ngram * times; i + ngram < end; ++i)
+        equal = equal && tokens[i] == tokens[i + ngram];
       if (equal) expected = end;
     }
     REQUIRE(stopped_after(ngram, times, tokens) == expected);
@@ -140,7 +148,9 @@ TEST_CASE("session: random answers stop where a search over all tokens says they
   CHECK(stops > 500);
 }
 
-TEST_CASE("session: a repetition ends the client at once, keeps its text and drops what comes later", "[core]") {
+TEST_CASE(
+    "session: a repetition ends the client at once, keeps its text and drops what comes later",
+    "[core]") {
   auto b = repeating(1, 3, {"mama"});
   b.token("ma", 1);
   b.machine.on_delivered(b.out);
@@ -192,7 +202,8 @@ TEST_CASE("session: low confidence is an answer like any other end", "[core]") {
   CHECK(b.all<finish>().at(0).end.reason == end_reason::stop_confidence);
 }
 
-TEST_CASE("session: cached tokens are told at every end, those of the first token until `ended`", "[core]") {
+TEST_CASE("session: cached tokens are told at every end, those of the first token until `ended`",
+          "[core]") {
   SECTION("ended") {
     bench b(options());
     b.token("a");

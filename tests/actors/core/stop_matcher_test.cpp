@@ -25,7 +25,8 @@ stop_matcher matcher(std::vector<std::string> stops, bool include = false,
 // Text as characters, each one string: boundaries are looked at before and behind whole ones.
 using characters = std::vector<std::string>;
 
-bool stands_alone(const characters& text, std::size_t from, std::size_t to, stop_boundary boundary) {
+bool stands_alone(const characters& text, std::size_t from, std::size_t to,
+                  stop_boundary boundary) {
   const auto is_word = [](const std::string& c) {
     return c == "a" || c == "b" || c == "_" || c == "\u00e9" || c == "\u6f22";
   };
@@ -43,8 +44,8 @@ std::string joined(const characters& text, std::size_t from, std::size_t to) {
   return out;
 }
 
-// Every place of the whole text and every stop, the earliest and longest match of them. Matches that end within the
-// first `muted` characters do not count.
+// Every place of the whole text and every stop, the earliest and longest match of them. Matches
+// that end within the first `muted` characters do not count.
 outcome_of_text naive(const std::vector<std::string>& stops, const characters& text, bool include,
                       stop_boundary boundary, std::size_t muted) {
   for (std::size_t from = 0; from < text.size(); ++from) {
@@ -64,11 +65,14 @@ bool test_alphabet(char32_t code) {
 
 }  // namespace
 
-TEST_CASE("stop_matcher: random texts, stops, chunks and boundaries agree with a search of the whole text",
-          "[core]") {
+TEST_CASE(
+    "stop_matcher: random texts, stops, chunks and boundaries agree with a search of the whole "
+    "text",
+    "[core]") {
   std::mt19937_64 random(11);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  const characters alphabet{"a", "b", " ", "\n", "_", "\u00e9", "\u6f22", "\u2026", "\U0001f600", ".", "\r"};
+  const characters alphabet{"a",      "b",      " ",          "\n", "_", "\u00e9",
+                            "\u6f22", "\u2026", "\U0001f600", ".",  "\r"};
   const auto word = [&](std::size_t max, std::size_t letters) {
     characters s;
     for (auto n = 1 + below(max); n > 0; --n) s.push_back(alphabet[below(letters)]);
@@ -100,7 +104,8 @@ TEST_CASE("stop_matcher: random texts, stops, chunks and boundaries agree with a
     got.shown += m.flush();
     got.matched = m.matched();
     const auto expected = naive(stops, text, include, boundary, muted);
-    INFO("boundary " << kind << " muted " << muted << " text <" << joined(text, 0, text.size()) << ">");
+    INFO("boundary " << kind << " muted " << muted << " text <" << joined(text, 0, text.size())
+                     << ">");
     for (const auto& stop : stops) UNSCOPED_INFO("stop <" << stop << ">");
     REQUIRE(got.shown == expected.shown);
     REQUIRE(got.matched == expected.matched);
@@ -124,8 +129,11 @@ std::string shown_with(const char* stop, stop_boundary boundary, const std::stri
 
 }  // namespace
 
-TEST_CASE("stop_matcher: a word stop counts only beside characters that are no letter, digit or _", "[core]") {
-  const auto text_of = [](const std::string& text) { return shown_with("stop", stop_boundary::word, text); };
+TEST_CASE("stop_matcher: a word stop counts only beside characters that are no letter, digit or _",
+          "[core]") {
+  const auto text_of = [](const std::string& text) {
+    return shown_with("stop", stop_boundary::word, text);
+  };
   CHECK(text_of("stop") == "|");
   CHECK(text_of("do stop now") == "do |");
   CHECK(text_of("(stop)") == "(|");
@@ -135,26 +143,32 @@ TEST_CASE("stop_matcher: a word stop counts only beside characters that are no l
   CHECK(text_of("stopstop stop") == "stopstop |");  // the later one counts
   CHECK(text_of("stops or stop.") == "stops or |");
   auto m = matcher({"stop"}, false, stop_boundary::word);
-  CHECK(m.push("caf\u00e9stop stop\u00e9t\u00e9 \u2026") == "caf\u00e9stop stop\u00e9t\u00e9 \u2026");
+  CHECK(m.push("caf\u00e9stop stop\u00e9t\u00e9 \u2026") ==
+        "caf\u00e9stop stop\u00e9t\u00e9 \u2026");
   CHECK_FALSE(m.matched());
 }
 
 TEST_CASE("stop_matcher: a line stop is a line of its own", "[core]") {
-  const auto text_of = [](const std::string& text) { return shown_with("END", stop_boundary::line, text); };
+  const auto text_of = [](const std::string& text) {
+    return shown_with("END", stop_boundary::line, text);
+  };
   CHECK(text_of("END") == "|");
   CHECK(text_of("a\nEND\nb") == "a\n|");
   CHECK(text_of("a\r\nEND\r\nb") == "a\r\n|");
   CHECK(text_of("a\nEND") == "a\n|");
-  for (const char* other : {" END\n", "a END\n", "END \n", "ENDING\n", "END."}) CHECK(text_of(other) == other);
+  for (const char* other : {" END\n", "a END\n", "END \n", "ENDING\n", "END."})
+    CHECK(text_of(other) == other);
   CHECK(text_of("the END\nEND\n") == "the END\n|");
 }
 
-TEST_CASE("stop_matcher: the character behind a stop is awaited, whole, and nothing else is held for it", "[core]") {
+TEST_CASE(
+    "stop_matcher: the character behind a stop is awaited, whole, and nothing else is held for it",
+    "[core]") {
   auto m = matcher({"stop"}, false, stop_boundary::word);
   CHECK(m.push("do stop") == "do ");
   CHECK_FALSE(m.matched());
   CHECK(m.push("\u00e9").size() == 6);  // a letter: all of it is text
-  CHECK(m.push("xsto") == "xsto");       // in a word already: can become no stop
+  CHECK(m.push("xsto") == "xsto");      // in a word already: can become no stop
   CHECK(m.push(" stop") == " ");
   CHECK(m.push(",").empty());
   CHECK(m.matched() == "stop");
@@ -241,7 +255,8 @@ TEST_CASE("stop_matcher: boundaries keep a long periodic text linear", "[core]")
   const auto begin = std::chrono::steady_clock::now();
   std::size_t shown = 0;
   for (int i = 0; i < 400'000; ++i) shown += m.push("a").size();
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   CHECK(shown == 400'000);
   CHECK(seconds < 2.0);
 }
@@ -253,14 +268,16 @@ TEST_CASE("stop_matcher: C062 what one token holds before a stop is shown", "[co
   CHECK(m.matched() == "\n");
 }
 
-TEST_CASE("stop_matcher: C065 of a stop that stands twice in one token the first counts", "[core]") {
+TEST_CASE("stop_matcher: C065 of a stop that stands twice in one token the first counts",
+          "[core]") {
   auto m = matcher({"\n"});
   CHECK(m.push("one.\n\n") == "one.");
   auto shown = matcher({"\n"}, true);
   CHECK(shown.push("one.\n\n") == "one.\n");
 }
 
-TEST_CASE("stop_matcher: C068 only what begins like a stop is held, however long the stop", "[core]") {
+TEST_CASE("stop_matcher: C068 only what begins like a stop is held, however long the stop",
+          "[core]") {
   auto m = matcher({"Z" + std::string(199, 'q')});
   CHECK(m.push("The") == "The");
   CHECK(m.push(" answer") == " answer");
@@ -268,7 +285,9 @@ TEST_CASE("stop_matcher: C068 only what begins like a stop is held, however long
   CHECK(m.push("e") == "Ze");
 }
 
-TEST_CASE("stop_matcher: a stop completed by text that may not match is plain text, a later one counts", "[core]") {
+TEST_CASE(
+    "stop_matcher: a stop completed by text that may not match is plain text, a later one counts",
+    "[core]") {
   auto m = matcher({"END"});
   CHECK(m.push("END EN", false) == "END ");
   CHECK(m.push("D").empty());  // begun before, completed after

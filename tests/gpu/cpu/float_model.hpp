@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cpu/half.hpp"
-#include "gpu/kernels/embedding.hpp"
+#include "gpu/cpu/kernels/embedding.hpp"
+#include "gpu/cpu/kernels/isa/half.hpp"
 #include "gpu/make_backend.hpp"
 
 namespace troupe::test {

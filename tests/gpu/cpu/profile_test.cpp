@@ -40,8 +40,8 @@ kernel_cost counted(const device_profile& p, kernel_kind kind) {
   return cost;
 }
 
-// The model: 2 layers, width 64, 4 heads and 2 KV heads of 16, feed-forward 96, 270 tokens. The steps: 5 + 4 rows, 1 + 1
-// rows of logits, (1 + 2 + 3 + 4 + 5) + 6 + (1 + 2 + 3) tokens seen.
+// The model: 2 layers, width 64, 4 heads and 2 KV heads of 16, feed-forward 96, 270 tokens. The
+// steps: 5 + 4 rows, 1 + 1 rows of logits, (1 + 2 + 3 + 4 + 5) + 6 + (1 + 2 + 3) tokens seen.
 TEST_CASE("step profile: operations and bytes of a tiny model are those computed by hand") {
   const std::uint32_t threads = GENERATE(1u, 3u);
   cpu_backend device(load_tiny({.type = 3}), profiled(threads));  // Q4_1: 5 bits a weight
@@ -52,22 +52,32 @@ TEST_CASE("step profile: operations and bytes of a tiny model are those computed
   CHECK(p.rows == 9);
   using enum kernel_kind;
   CHECK(counted(p, embedding) == kernel_cost{.calls = 2, .floats = 9 * 64, .bytes = 9 * 64 * 4});
-  CHECK(counted(p, norm) == kernel_cost{.calls = 10, .floats = (9 * 4 + 2) * 64, .bytes = (9 * 4 + 2) * 64 * 4});
-  CHECK(counted(p, qkv) == kernel_cost{.calls = 4, .dots = 9 * 2 * 128 * 64, .bytes = 4 * 128 * 64 * 5 / 8});
-  CHECK(counted(p, rope_store) == kernel_cost{.calls = 4, .floats = 9 * 2 * 6 * 16, .bytes = 9 * 2 * 128});
+  CHECK(counted(p, norm) ==
+        kernel_cost{.calls = 10, .floats = (9 * 4 + 2) * 64, .bytes = (9 * 4 + 2) * 64 * 4});
+  CHECK(counted(p, qkv) ==
+        kernel_cost{.calls = 4, .dots = 9 * 2 * 128 * 64, .bytes = 4 * 128 * 64 * 5 / 8});
+  CHECK(counted(p, rope_store) ==
+        kernel_cost{.calls = 4, .floats = 9 * 2 * 6 * 16, .bytes = 9 * 2 * 128});
   CHECK(counted(p, attention) ==
         kernel_cost{.calls = 4, .floats = 2 * 27 * 2 * 64, .bytes = 2 * (5 + 6 + 3) * 128});
-  CHECK(counted(p, quantize) == kernel_cost{.calls = 4, .floats = 9 * 2 * 64, .bytes = 9 * 2 * 64 * 4});
-  CHECK(counted(p, o) == kernel_cost{.calls = 4, .dots = 9 * 2 * 64 * 64, .bytes = 4 * 64 * 64 * 5 / 8});
-  CHECK(counted(p, gate_up) == kernel_cost{.calls = 4, .dots = 9 * 2 * 192 * 64, .bytes = 4 * 192 * 64 * 5 / 8});
-  CHECK(counted(p, down) == kernel_cost{.calls = 4, .dots = 9 * 2 * 64 * 96, .bytes = 4 * 64 * 96 * 5 / 8});
+  CHECK(counted(p, quantize) ==
+        kernel_cost{.calls = 4, .floats = 9 * 2 * 64, .bytes = 9 * 2 * 64 * 4});
+  CHECK(counted(p, o) ==
+        kernel_cost{.calls = 4, .dots = 9 * 2 * 64 * 64, .bytes = 4 * 64 * 64 * 5 / 8});
+  CHECK(counted(p, gate_up) ==
+        kernel_cost{.calls = 4, .dots = 9 * 2 * 192 * 64, .bytes = 4 * 192 * 64 * 5 / 8});
+  CHECK(counted(p, down) ==
+        kernel_cost{.calls = 4, .dots = 9 * 2 * 64 * 96, .bytes = 4 * 64 * 96 * 5 / 8});
   const std::uint64_t padded = (270 + panel_rows - 1) / panel_rows * panel_rows;
-  CHECK(counted(p, head) == kernel_cost{.calls = 2, .dots = 2 * 270 * 64, .bytes = 2 * padded * 64 * 5 / 8});
+  CHECK(counted(p, head) ==
+        kernel_cost{.calls = 2, .dots = 2 * 270 * 64, .bytes = 2 * padded * 64 * 5 / 8});
   CHECK(counted(p, sampler) == kernel_cost{.calls = 2, .floats = 2 * 270, .bytes = 2 * 270 * 4});
   CHECK(counted(p, other) == kernel_cost{});
 }
 
-TEST_CASE("step profile: products with 16-bit weights count as operations on floats, and nothing is quantized") {
+TEST_CASE(
+    "step profile: products with 16-bit weights count as operations on floats, and nothing is "
+    "quantized") {
   cpu_backend device(load_tiny({.type = 1}), profiled(1));
   run_two_steps(device);
   const device_profile p = device.profile();
@@ -76,7 +86,8 @@ TEST_CASE("step profile: products with 16-bit weights count as operations on flo
   CHECK(counted(p, kernel_kind::quantize) == kernel_cost{});
 }
 
-TEST_CASE("step profile: the kernels' times add up to the steps, which fit into the time that passed") {
+TEST_CASE(
+    "step profile: the kernels' times add up to the steps, which fit into the time that passed") {
   cpu_backend device(load_tiny({.type = 3}), profiled(2));
   const auto begin = std::chrono::steady_clock::now();
   const auto results = run_two_steps(device);
@@ -90,7 +101,8 @@ TEST_CASE("step profile: the kernels' times add up to the steps, which fit into 
   std::uint64_t told_us = 0;
   for (const step_result& result : results) told_us += result.elapsed_us + 1;
   CHECK(p.step_nanoseconds <= told_us * 1000);
-  for (const auto kind : {kernel_kind::qkv, kernel_kind::attention, kernel_kind::head, kernel_kind::sampler})
+  for (const auto kind :
+       {kernel_kind::qkv, kernel_kind::attention, kernel_kind::head, kernel_kind::sampler})
     CHECK(p[kind].nanoseconds > 0);
 }
 
@@ -105,10 +117,13 @@ TEST_CASE("step profile: a device that was not asked keeps none, and computes th
   CHECK(p.idle_nanoseconds == 0);
   CHECK(p.limits.dots_per_s == 0);
   for (const kernel_cost& cost : p.kernels) CHECK(cost == kernel_cost{});
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i].slices[0].sampled->token == b[i].slices[0].sampled->token);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    CHECK(a[i].slices[0].sampled->token == b[i].slices[0].sampled->token);
 }
 
-TEST_CASE("step profile: the machine's limits are measured at the start, in the device's instruction set") {
+TEST_CASE(
+    "step profile: the machine's limits are measured at the start, in the device's instruction "
+    "set") {
   const auto model = load_tiny({.type = 3});
   for (const kernel_table* kernels : supported_kernels()) {
     INFO("isa " << kernels->isa);

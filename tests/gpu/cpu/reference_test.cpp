@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/gpu/cpu/device_rig.hpp"
+#include "tests/support/source_dir.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
@@ -19,8 +20,7 @@ namespace {
 
 const json& reference() {
   static const json data = [] {
-    std::ifstream in(std::string(TROUPE_SOURCE_DIR) +
-                     "/tests/data/smollm2-135m-instruct-q4_1.json");
+    std::ifstream in(troupe::test::source_dir() + "/tests/data/smollm2-135m-instruct-q4_1.json");
     return json::parse(in);
   }();
   return data;
@@ -101,7 +101,8 @@ TEST_CASE(
       equal += best == expected ? 1 : 0;
     }
   }
-  WARN("the likeliest token equals the reference's at " << equal << " of " << clear << " clear positions");
+  WARN("the likeliest token equals the reference's at " << equal << " of " << clear
+                                                        << " clear positions");
   CHECK(steps == 981);
   CHECK(clear == 829);
 }

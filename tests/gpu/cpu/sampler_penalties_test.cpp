@@ -16,7 +16,8 @@ std::vector<double> reference_logits(const question& q) {
   std::vector<double> out(q.logits.begin(), q.logits.end());
   std::vector<int> prompt(out.size(), 0), generated(out.size(), 0);
   for (std::size_t i = 0; i < q.slice.history.size(); ++i)
-    ++(i < q.slice.history_prompt ? prompt : generated)[static_cast<std::size_t>(q.slice.history[i])];
+    ++(i < q.slice.history_prompt ? prompt
+                                  : generated)[static_cast<std::size_t>(q.slice.history[i])];
   for (const auto& [token, bias] : p.logit_bias) out[static_cast<std::size_t>(token)] += bias;
   for (std::size_t t = 0; t < out.size(); ++t) {
     if (prompt[t] + generated[t] > 0)
@@ -44,9 +45,10 @@ question blue_blue_blue_blue() {
 
 }  // namespace
 
-TEST_CASE("sampler: C130 the prompt counts for the repetition penalty at the first step, and for "
-          "no other penalty",
-          "[gpu]") {
+TEST_CASE(
+    "sampler: C130 the prompt counts for the repetition penalty at the first step, and for "
+    "no other penalty",
+    "[gpu]") {
   question q = blue_blue_blue_blue();
   CHECK(q.token() == 3);
   q.slice.sampling.presence_penalty = 2.0f;
@@ -78,17 +80,17 @@ TEST_CASE("sampler: C130 generated tokens count once for presence, each time for
   CHECK(q.token() == 3);
 }
 
-TEST_CASE("sampler: C130 random penalties, biases and histories agree with the reference, and the "
-          "reported values stay raw",
-          "[gpu]") {
+TEST_CASE(
+    "sampler: C130 random penalties, biases and histories agree with the reference, and the "
+    "reported values stay raw",
+    "[gpu]") {
   std::mt19937_64 random(130);
   const auto unit = [&] { return static_cast<double>(random() % 1000) / 1000.0; };
   int moved = 0;
   for (int round = 0; round < 2000; ++round) {
     question q;
     const auto vocab = 5 + random() % 60;
-    for (std::size_t i = 0; i < vocab; ++i)
-      q.logits.push_back(static_cast<float>(8 * unit() - 3));
+    for (std::size_t i = 0; i < vocab; ++i) q.logits.push_back(static_cast<float>(8 * unit() - 3));
     auto& p = q.slice.sampling;
     p.temperature = 0.0f;
     if (random() % 2) p.repetition_penalty = static_cast<float>(0.5 + 1.5 * unit());

@@ -66,11 +66,14 @@ std::vector<choice> path_to(const std::vector<frame>& stack) {
 
 }  // namespace
 
-report explore(const scenario& scene, const bounds& limit, const std::function<void(const report&)>& progress) {
+report explore(const scenario& scene, const bounds& limit,
+               const std::function<void(const report&)>& progress) {
   report r;
   r.scenario = scene.name;
   const auto began = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
   auto most = std::numeric_limits<std::uint64_t>::max();
   if (limit.transitions_max > 0) most = limit.transitions_max;
   if (scene.transitions_max > 0) most = std::min(most, scene.transitions_max);
@@ -81,11 +84,13 @@ report explore(const scenario& scene, const bounds& limit, const std::function<v
     const auto enter = [&](world w) {
       const auto digest = w.digest();
       if (!visited.insert(digest)) {
-        if (under_way.contains(digest)) throw broken("a run comes back to where it was: nothing ends it");
+        if (under_way.contains(digest))
+          throw broken("a run comes back to where it was: nothing ends it");
         return;
       }
       auto todo = w.choices();
-      if (std::all_of(todo.begin(), todo.end(), [](const choice& c) { return c.what == choice::kind::fault; })) {
+      if (std::all_of(todo.begin(), todo.end(),
+                      [](const choice& c) { return c.what == choice::kind::fault; })) {
         w.require_whole();
         ++r.ends;
       }
@@ -133,12 +138,15 @@ std::vector<std::string> replay(const scenario& scene, const std::vector<choice>
   try {
     for (const auto& c : path) {
       const auto all = w.choices();
-      if (std::none_of(all.begin(), all.end(), [&](const choice& x) { return words_of(x) == words_of(c); }))
-        throw std::invalid_argument("the replay does not fit: \"" + words_of(c) + "\" can't happen here");
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const choice& x) { return words_of(x) == words_of(c); }))
+        throw std::invalid_argument("the replay does not fit: \"" + words_of(c) +
+                                    "\" can't happen here");
       w.apply(c, cells, &told);
     }
     const auto all = w.choices();
-    if (std::all_of(all.begin(), all.end(), [](const choice& c) { return c.what == choice::kind::fault; }))
+    if (std::all_of(all.begin(), all.end(),
+                    [](const choice& c) { return c.what == choice::kind::fault; }))
       w.require_whole();
   } catch (const broken& e) {
     told.push_back(std::string("BROKEN: ") + e.what());

@@ -1,6 +1,7 @@
-// Depth-first over every reachable state of a scenario, each visited once (told apart by 128-bit digests). Finds broken
-// rules, deadlocks (nothing moves, not everything is over) and livelocks (a run that comes back to where it was): a space
-// without any of these drains from every state once the faults are over.
+// Depth-first over every reachable state of a scenario, each visited once (told apart by 128-bit
+// digests). Finds broken rules, deadlocks (nothing moves, not everything is over) and livelocks (a
+// run that comes back to where it was): a space without any of these drains from every state once
+// the faults are over.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -16,8 +17,8 @@
 namespace troupe::core::sim {
 
 struct bounds {
-  std::uint64_t transitions_max = 0;   ///< 0: none
-  std::size_t states_max = 400'000'000; ///< 16 bytes each, a third more at times
+  std::uint64_t transitions_max = 0;     ///< 0: none
+  std::size_t states_max = 400'000'000;  ///< 16 bytes each, a third more at times
 };
 
 struct report {
@@ -25,15 +26,16 @@ struct report {
   std::uint64_t states = 0, transitions = 0, ends = 0;
   std::size_t depth_max = 0;
   double seconds = 0;
-  bool complete = true;                ///< no bound was met
+  bool complete = true;  ///< no bound was met
   cell_counts cells{};
   std::set<std::pair<fault, fault>> pairs;  ///< met in one run, smaller first
-  std::string broken;                  ///< empty: no rule was
-  std::vector<choice> path;            ///< to where it was broken
+  std::string broken;                       ///< empty: no rule was
+  std::vector<choice> path;                 ///< to where it was broken
 };
 
 /// `progress` is called now and then.
-report explore(const scenario&, const bounds&, const std::function<void(const report&)>& progress = {});
+report explore(const scenario&, const bounds&,
+               const std::function<void(const report&)>& progress = {});
 
 /// The messages of a run, line by line; ends with what was broken, if anything.
 std::vector<std::string> replay(const scenario&, const std::vector<choice>& path);

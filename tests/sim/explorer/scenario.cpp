@@ -42,7 +42,8 @@ scenario roomy() {
   return s;
 }
 
-// Growth is asked one block at a time, so a newcomer can get in between two of them, and then one has to give way.
+// Growth is asked one block at a time, so a newcomer can get in between two of them, and then one
+// has to give way.
 scenario tight() {
   scenario s;
   s.name = "tight";
@@ -73,7 +74,9 @@ scenario full_host() {
 scenario shared() {
   scenario s;
   s.name = "shared";
-  s.about = "two requests of three tokens with the same beginning: hits, eviction, what a client that left takes along";
+  s.about =
+      "two requests of three tokens with the same beginning: hits, eviction, what a client that "
+      "left takes along";
   s.clients = {asks({3, 4, 5}, 3), asks({3, 4, 5, 1}, 3)};
   s.clients[1].keep_prefix = true;
   s.limits = small(5);
@@ -84,18 +87,21 @@ scenario shared() {
 scenario slow() {
   scenario s;
   s.name = "slow";
-  s.about = "two requests of three tokens, readers that stall at one byte: pause, resume, giving way";
+  s.about =
+      "two requests of three tokens, readers that stall at one byte: pause, resume, giving way";
   s.clients = {asks({3, 4, 5}, 3), asks({6, 7, 8}, 3)};
   s.limits = small(5);
   s.outbound_bytes_max = 0;
-  s.faults = bit(fault::stall) | bit(fault::time_passes) | bit(fault::disconnect) | bit(fault::crash);
+  s.faults =
+      bit(fault::stall) | bit(fault::time_passes) | bit(fault::disconnect) | bit(fault::crash);
   return s;
 }
 
 scenario stops() {
   scenario s;
   s.name = "stops";
-  s.about = "a stop string completed by the session while the scheduler goes on, beside another request";
+  s.about =
+      "a stop string completed by the session while the scheduler goes on, beside another request";
   s.clients = {asks({3, 4}, 3), asks({6, 7}, 3)};
   s.clients[0].stop = {"b", "c", "d", "e", "f"};
   s.limits = small(8);
@@ -126,7 +132,8 @@ scenario with(scenario s, const char* suffix, std::uint32_t faults_max, std::uin
 }  // namespace
 
 std::vector<scenario> scenarios_of(const std::string& preset) {
-  if (preset == "quick") return {with(roomy(), "-0", 0), with(parking(), "-0", 0), with(shared(), "-0", 0)};
+  if (preset == "quick")
+    return {with(roomy(), "-0", 0), with(parking(), "-0", 0), with(shared(), "-0", 0)};
   if (preset != "ci" && preset != "nightly")
     throw std::invalid_argument("--preset: \"" + preset + "\" is none of quick, ci, nightly");
   std::vector<scenario> all;
@@ -145,14 +152,16 @@ std::vector<scenario> scenarios_of(const std::string& preset) {
 std::vector<std::string> scenario_names() {
   std::vector<std::string> names;
   for (const auto& s : all_scenarios())
-    for (int faults = 0; faults <= 3; ++faults) names.push_back(s.name + "-" + std::to_string(faults));
+    for (int faults = 0; faults <= 3; ++faults)
+      names.push_back(s.name + "-" + std::to_string(faults));
   return names;
 }
 
 scenario scenario_named(const std::string& name) {
   for (const auto& s : all_scenarios())
     for (std::uint32_t faults = 0; faults <= 3; ++faults)
-      if (auto x = with(s, ("-" + std::to_string(faults)).c_str(), faults); x.name == name) return x;
+      if (auto x = with(s, ("-" + std::to_string(faults)).c_str(), faults); x.name == name)
+        return x;
   std::string all;
   for (const auto& n : scenario_names()) all += (all.empty() ? "" : ", ") + n;
   throw std::invalid_argument("--scenario: \"" + name + "\" is none of " + all);

@@ -1,4 +1,6 @@
 // Visits every reachable state of small worlds made of the real machines; see README.md beside it.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
@@ -6,7 +8,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
-#include <unistd.h>
 
 #include "tests/sim/explorer/explore.hpp"
 
@@ -32,8 +33,9 @@ json cells_of(const cell_counts& cells) {
 }
 
 json to_json(const report& r) {
-  json out{{"scenario", r.scenario}, {"states", r.states}, {"transitions", r.transitions}, {"ends", r.ends},
-           {"depth", r.depth_max}, {"seconds", r.seconds}, {"complete", r.complete}, {"fault_pairs", r.pairs.size()}};
+  json out{{"scenario", r.scenario}, {"states", r.states},           {"transitions", r.transitions},
+           {"ends", r.ends},         {"depth", r.depth_max},         {"seconds", r.seconds},
+           {"complete", r.complete}, {"fault_pairs", r.pairs.size()}};
   if (!r.broken.empty()) {
     out["broken"] = r.broken;
     out["replay"] = "troupe-explore --scenario " + r.scenario + " --replay " + text_of(r.path);
@@ -42,15 +44,18 @@ json to_json(const report& r) {
 }
 
 void print(const report& r) {
-  std::printf("%-12s %12llu states %13llu transitions %9llu ends, depth %3zu, %7.1f s%s\n", r.scenario.c_str(),
-              static_cast<unsigned long long>(r.states), static_cast<unsigned long long>(r.transitions),
-              static_cast<unsigned long long>(r.ends), r.depth_max, r.seconds, r.complete ? "" : "  (bounded)");
+  std::printf("%-12s %12llu states %13llu transitions %9llu ends, depth %3zu, %7.1f s%s\n",
+              r.scenario.c_str(), static_cast<unsigned long long>(r.states),
+              static_cast<unsigned long long>(r.transitions),
+              static_cast<unsigned long long>(r.ends), r.depth_max, r.seconds,
+              r.complete ? "" : "  (bounded)");
   if (r.broken.empty()) return;
-  std::printf("BROKEN in %s: %s\nreplay with: troupe-explore --scenario %s --replay %s\n", r.scenario.c_str(),
-              r.broken.c_str(), r.scenario.c_str(), text_of(r.path).c_str());
+  std::printf("BROKEN in %s: %s\nreplay with: troupe-explore --scenario %s --replay %s\n",
+              r.scenario.c_str(), r.broken.c_str(), r.scenario.c_str(), text_of(r.path).c_str());
 }
 
-std::vector<report> explore_all(const std::vector<scenario>& scenes, const bounds& limit, unsigned jobs, bool lively) {
+std::vector<report> explore_all(const std::vector<scenario>& scenes, const bounds& limit,
+                                unsigned jobs, bool lively) {
   std::vector<report> reports(scenes.size());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
@@ -62,7 +67,8 @@ std::vector<report> explore_all(const std::vector<scenario>& scenes, const bound
         std::fprintf(stderr, "\r%s: %llu transitions, %.0f s ", r.scenario.c_str(),
                      static_cast<unsigned long long>(r.transitions), r.seconds);
       };
-      reports[i] = explore(scenes[i], limit, lively ? std::function<void(const report&)>(tell) : nullptr);
+      reports[i] =
+          explore(scenes[i], limit, lively ? std::function<void(const report&)>(tell) : nullptr);
       if (!reports[i].broken.empty()) failed = true;
     }
   };
@@ -103,7 +109,8 @@ int main(int argc, char** argv) try {
     }
     return sound ? 0 : 1;
   }
-  const auto scenes = one.empty() ? scenarios_of(preset) : std::vector<scenario>{scenario_named(one)};
+  const auto scenes =
+      one.empty() ? scenarios_of(preset) : std::vector<scenario>{scenario_named(one)};
   const auto reports = explore_all(scenes, limit, std::max(1u, jobs), isatty(2) == 1);
 
   totals sum;
@@ -121,20 +128,29 @@ int main(int argc, char** argv) try {
   for (const auto& row : cells)
     for (const auto n : row) sum.cells += n > 0 ? 1 : 0;
   sum.pairs = pairs.size();
-  const bool enough = sum.transitions >= transitions_min && sum.cells >= cells_min && sum.pairs >= pairs_min;
+  const bool enough =
+      sum.transitions >= transitions_min && sum.cells >= cells_min && sum.pairs >= pairs_min;
 
   if (as_json) {
-    json out{{"states", sum.states}, {"transitions", sum.transitions}, {"complete", sum.complete},
-             {"cells", sum.cells}, {"fault_pairs", sum.pairs}, {"visited", cells_of(cells)},
-             {"floors", {{"transitions", transitions_min}, {"cells", cells_min}, {"fault_pairs", pairs_min}}},
+    json out{{"states", sum.states},
+             {"transitions", sum.transitions},
+             {"complete", sum.complete},
+             {"cells", sum.cells},
+             {"fault_pairs", sum.pairs},
+             {"visited", cells_of(cells)},
+             {"floors",
+              {{"transitions", transitions_min}, {"cells", cells_min}, {"fault_pairs", pairs_min}}},
              {"passed", sum.sound && enough}};
     for (const auto& r : reports) out["scenarios"].push_back(to_json(r));
     std::puts(out.dump(1).c_str());
   } else {
     for (const auto& r : reports) print(r);
-    std::printf("%llu states, %llu transitions, %zu cells of the state x event table, %zu pairs of fault kinds: %s\n",
-                static_cast<unsigned long long>(sum.states), static_cast<unsigned long long>(sum.transitions), sum.cells,
-                sum.pairs, sum.sound ? (enough ? "sound" : "sound, but below a floor") : "BROKEN");
+    std::printf(
+        "%llu states, %llu transitions, %zu cells of the state x event table, %zu pairs of fault "
+        "kinds: %s\n",
+        static_cast<unsigned long long>(sum.states),
+        static_cast<unsigned long long>(sum.transitions), sum.cells, sum.pairs,
+        sum.sound ? (enough ? "sound" : "sound, but below a floor") : "BROKEN");
   }
   return sum.sound && enough ? 0 : 1;
 } catch (const std::exception& e) {

@@ -7,7 +7,9 @@ namespace troupe::core::sim {
 
 namespace {
 
-std::string text_of(token_id token) { return std::string(1, static_cast<char>('a' + token % 26)); }
+std::string text_of(token_id token) {
+  return std::string(1, static_cast<char>('a' + token % 26));
+}
 
 session_machine session_of(request_id id, const client_script& script, const scenario& scene) {
   session_options o;
@@ -75,7 +77,8 @@ std::vector<choice> world::choices() const {
       fails(fault::crash, i);
     }
     if (c.state != life::not_begun) fails(fault::cancel, i);
-    if (!c.resubmitted && machine_.state_of(id_of(i)) != request_state::gone) fails(fault::repeat, i);
+    if (!c.resubmitted && machine_.state_of(id_of(i)) != request_state::gone)
+      fails(fault::repeat, i);
   }
   fails(fault::cancel, clients_.size());  // an id nobody has
   if (!machine_.idle()) fails(fault::time_passes);
@@ -85,7 +88,8 @@ std::vector<choice> world::choices() const {
       if (plan_->items[i].sample) fails(fault::bad_logits, i);
   }
   for (std::size_t i = 0; i < copies_.size(); ++i) fails(fault::move_failed, i);
-  if (!to_mover_.empty() && std::holds_alternative<move_in>(to_mover_.front())) fails(fault::corrupt);
+  if (!to_mover_.empty() && std::holds_alternative<move_in>(to_mover_.front()))
+    fails(fault::corrupt);
   if (!ending_) fails(fault::drain);
   if (stops_ == 0) fails(fault::stop);
   return all;
@@ -102,30 +106,44 @@ void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>*
       x.up.emplace_back(submit_of(id_of(c.who), scene_->clients[c.who]));
       break;
     }
-    case k::to_scheduler: do_up(c.who, cells); break;
-    case k::to_session: do_down(c.who); break;
-    case k::to_allocator: do_allocator(); break;
+    case k::to_scheduler:
+      do_up(c.who, cells);
+      break;
+    case k::to_session:
+      do_down(c.who);
+      break;
+    case k::to_allocator:
+      do_allocator();
+      break;
     case k::from_allocator: {
       const auto m = from_allocator_.take();
-      if (const auto* d = std::get_if<denied>(&m); d && leases_.contains(d->lease) && leases_[d->lease][1] && !leases_[d->lease][2])
+      if (const auto* d = std::get_if<denied>(&m);
+          d && leases_.contains(d->lease) && leases_[d->lease][1] && !leases_[d->lease][2])
         leases_.erase(d->lease);  // closed by its denial
-      std::visit(overloaded{
-                     [&](const granted& x) { schedule(x, column::granted, x.lease.request, cells); },
-                     [&](const denied& x) { schedule(x, column::denied, x.lease.request, cells); },
-                     [&](const released& x) { schedule(x, column::released, x.lease.request, cells); },
-                 },
-                 m);
+      std::visit(
+          overloaded{
+              [&](const granted& x) { schedule(x, column::granted, x.lease.request, cells); },
+              [&](const denied& x) { schedule(x, column::denied, x.lease.request, cells); },
+              [&](const released& x) { schedule(x, column::released, x.lease.request, cells); },
+          },
+          m);
       break;
     }
-    case k::to_mover: do_mover(false); break;
-    case k::copy_done: do_copy(c.who, true); break;
+    case k::to_mover:
+      do_mover(false);
+      break;
+    case k::copy_done:
+      do_copy(c.who, true);
+      break;
     case k::from_mover: {
       const auto m = from_mover_.take();
       const auto at = m.outcome == move_outcome::ok ? column::moved : column::move_failed;
       schedule_for_all(m, at, cells);
       break;
     }
-    case k::step: do_step(false, std::nullopt); break;
+    case k::step:
+      do_step(false, std::nullopt);
+      break;
     case k::from_executor: {
       const auto m = std::move(*result_);
       result_.reset();
@@ -143,7 +161,9 @@ void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>*
       run_session(c.who, out);
       break;
     }
-    case k::resume: clients_[c.who].withholds = false; break;
+    case k::resume:
+      clients_[c.who].withholds = false;
+      break;
     case k::fault:
       ++faults_met_;
       do_fault(c, cells);
@@ -159,17 +179,21 @@ void world::do_up(std::size_t i, cell_counts& cells) {
   const auto m = clients_[i].up.take();
   const auto close = [&](const cancel& x) {
     const auto at = index_of(x.request);
-    if (at < clients_.size() && machine_.state_of(x.request) != request_state::gone) clients_[at].closed = true;
+    if (at < clients_.size() && machine_.state_of(x.request) != request_state::gone)
+      clients_[at].closed = true;
     schedule(x, column::cancel, x.request, cells);
   };
-  std::visit(overloaded{
-                 [&](const submit& x) { schedule(x, column::submit, x.request, cells); },
-                 [&](const cancel& x) { close(x); },
-                 [&](const reader_stalled& x) { schedule(x, column::reader_stalled, x.request, cells); },
-                 [&](const reader_resumed& x) { schedule(x, column::reader_resumed, x.request, cells); },
-                 [&](const down&) { close(cancel{id_of(i), end_reason::session_crash, now_}); },
-             },
-             m);
+  std::visit(
+      overloaded{
+          [&](const submit& x) { schedule(x, column::submit, x.request, cells); },
+          [&](const cancel& x) { close(x); },
+          [&](const reader_stalled& x) { schedule(x, column::reader_stalled, x.request, cells); },
+          [&](const reader_resumed& x) { schedule(x, column::reader_resumed, x.request, cells); },
+          [&](const down&) {
+            close(cancel{id_of(i), end_reason::session_crash, now_});
+          },
+      },
+      m);
 }
 
 void world::do_down(std::size_t i) {
@@ -199,11 +223,13 @@ void world::run_session(std::size_t i, session_effects& out) {
   for (auto& e : out) {
     std::visit(overloaded{
                    [&](session_effect::accepted&) {
-                     if (c.finishes) throw broken("a client is told that it was accepted after its end");
+                     if (c.finishes)
+                       throw broken("a client is told that it was accepted after its end");
                    },
                    [&](session_effect::deliver&) {
                      if (c.finishes) throw broken("a delta comes after the end");
-                     if (std::exchange(c.outstanding, true)) throw broken("two deltas are outstanding");
+                     if (std::exchange(c.outstanding, true))
+                       throw broken("two deltas are outstanding");
                    },
                    [&](session_effect::finish&) {
                      if (++c.finishes > 1) throw broken("a client is told two ends");
@@ -213,7 +239,8 @@ void world::run_session(std::size_t i, session_effects& out) {
                    [&](session_effect::resumed&) { c.up.emplace_back(reader_resumed{id_of(i)}); },
                    [&](session_effect::quit&) {
                      if (c.state != life::alive) throw broken("a session quits twice");
-                     if (c.finishes != 1) throw broken("a session quits before its client was told the end");
+                     if (c.finishes != 1)
+                       throw broken("a session quits before its client was told the end");
                      c.state = life::quit;
                      c.outstanding = c.withholds = false;
                      if (!c.down.empty()) throw broken("something follows a session's end");
@@ -232,7 +259,8 @@ void world::perform(effects& out) {
   for (auto& e : out) {
     std::visit(overloaded{
                    [&](admitted& x) {
-                     if (++clients_.at(index_of(x.request)).admissions > 1) throw broken("a request is admitted twice");
+                     if (++clients_.at(index_of(x.request)).admissions > 1)
+                       throw broken("a request is admitted twice");
                      to_client(x.request, x);
                    },
                    [&](refused& x) { to_client(x.request, x); },
@@ -246,11 +274,13 @@ void world::perform(effects& out) {
                    [&](ended& x) {
                      auto& c = clients_.at(index_of(x.request));
                      if (++c.ends > 1) throw broken("a request ends twice");
-                     if (x.completion_tokens != c.told.size()) throw broken("a counted token was not told");
+                     if (x.completion_tokens != c.told.size())
+                       throw broken("a counted token was not told");
                      to_client(x.request, x);
                    },
                    [&](reserve& x) {
-                     if (owner(x.lease.request).closed) throw broken("blocks are asked for the dying");
+                     if (owner(x.lease.request).closed)
+                       throw broken("blocks are asked for the dying");
                      auto& story = leases_[x.lease];
                      if (story[2]) throw broken("blocks are asked for a released lease");
                      story[0] = 1;
@@ -259,7 +289,8 @@ void world::perform(effects& out) {
                    [&](publish& x) { to_allocator_.emplace_back(std::move(x)); },
                    [&](release& x) {
                      const auto found = leases_.find(x.lease);
-                     if (found == leases_.end()) throw broken("a lease is released that is not open");
+                     if (found == leases_.end())
+                       throw broken("a lease is released that is not open");
                      if (++found->second[2] > 1) throw broken("a lease is released twice");
                      to_allocator_.emplace_back(x);
                    },
@@ -273,7 +304,8 @@ void world::perform(effects& out) {
                      named_ = true;
                    },
                    [&](move_in& x) {
-                     if (owner(x.parked.request).closed) throw broken("a move begins for the dying");
+                     if (owner(x.parked.request).closed)
+                       throw broken("a move begins for the dying");
                      to_mover_.emplace_back(std::move(x));
                      named_ = true;
                    },
@@ -295,7 +327,8 @@ void world::accept(const step_plan& p) {
   if (p.step.value != ++steps_) throw broken("step ids are not consecutive");
   if (p.items.empty()) throw broken("a plan is empty");
   for (const auto& item : p.items) {
-    if (owner(item.request).closed || owner(item.request).ends) throw broken("a plan names the dying");
+    if (owner(item.request).closed || owner(item.request).ends)
+      throw broken("a plan names the dying");
     if (machine_.state_of(item.request) != request_state::prefilling_in_flight &&
         machine_.state_of(item.request) != request_state::decoding_in_flight)
       throw broken("a plan names one that is not in flight");
@@ -309,27 +342,29 @@ void world::accept(const step_plan& p) {
 void world::do_allocator() {
   allocated_ = true;
   const auto m = to_allocator_.take();
-  std::visit(overloaded{
-                 [&](const reserve& x) {
-                   if (auto got = ledger_.reserve(x)) {
-                     from_allocator_.emplace_back(granted{x.lease, std::move(got->blocks), got->cached});
-                   } else {
-                     if (ledger_.held_by(x.lease) == 0 && leases_.contains(x.lease)) leases_[x.lease][1] = 1;
-                     from_allocator_.emplace_back(denied{x.lease});
-                   }
-                 },
-                 [&](const publish& x) {
-                   if (!ledger_.publish(x)) throw broken("what is published does not follow what was");
-                 },
-                 [&](const release& x) {
-                   from_allocator_.emplace_back(released{x.lease, ledger_.release(x).usable});
-                   leases_.erase(x.lease);
-                 },
-                 [&](const audit& x) {
-                   if (ledger_.quarantine_unknown(x.live) > 0) throw broken("an audit finds a leak");
-                 },
-             },
-             m);
+  std::visit(
+      overloaded{
+          [&](const reserve& x) {
+            if (auto got = ledger_.reserve(x)) {
+              from_allocator_.emplace_back(granted{x.lease, std::move(got->blocks), got->cached});
+            } else {
+              if (ledger_.held_by(x.lease) == 0 && leases_.contains(x.lease))
+                leases_[x.lease][1] = 1;
+              from_allocator_.emplace_back(denied{x.lease});
+            }
+          },
+          [&](const publish& x) {
+            if (!ledger_.publish(x)) throw broken("what is published does not follow what was");
+          },
+          [&](const release& x) {
+            from_allocator_.emplace_back(released{x.lease, ledger_.release(x).usable});
+            leases_.erase(x.lease);
+          },
+          [&](const audit& x) {
+            if (ledger_.quarantine_unknown(x.live) > 0) throw broken("an audit finds a leak");
+          },
+      },
+      m);
 }
 
 }  // namespace troupe::core::sim

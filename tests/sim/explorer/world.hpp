@@ -1,6 +1,7 @@
-// The real machines (sessions, scheduler, block ledger, move ledger) with a fake device, joined by one FIFO channel per
-// directed pair. A value: copied for every branch of an exploration. A choice moves one message or lets one thing happen
-// outside; after each the rules are checked, and a broken one is thrown as `broken`.
+// The real machines (sessions, scheduler, block ledger, move ledger) with a fake device, joined by
+// one FIFO channel per directed pair. A value: copied for every branch of an exploration. A choice
+// moves one message or lets one thing happen outside; after each the rules are checked, and a
+// broken one is thrown as `broken`.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "actors/core/block_ledger.hpp"
-#include "actors/core/move_ledger.hpp"
+#include "actors/core/blocks/block_ledger.hpp"
+#include "actors/core/blocks/move_ledger.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "actors/core/session_machine.hpp"
 #include "tests/sim/explorer/scenario.hpp"
@@ -27,8 +28,18 @@ struct broken : std::runtime_error {
 
 struct choice {
   enum class kind : std::uint8_t {
-    submit, to_scheduler, to_session, to_allocator, from_allocator, to_mover, copy_done, from_mover,
-    step, from_executor, delivered, resume,  // a run without faults is made of these
+    submit,
+    to_scheduler,
+    to_session,
+    to_allocator,
+    from_allocator,
+    to_mover,
+    copy_done,
+    from_mover,
+    step,
+    from_executor,
+    delivered,
+    resume,  // a run without faults is made of these
     fault,
   };
   kind what = kind::submit;
@@ -37,10 +48,24 @@ struct choice {
 };
 std::string words_of(const choice&);
 
-/// Events the scheduler saw, by the state of the request they name; the columns of the table in actors/README.md.
+/// Events the scheduler saw, by the state of the request they name; the columns of the table in
+/// actors/README.md.
 enum class column : std::uint8_t {
-  submit, granted, denied, released, moved, move_failed, move_late, step_done, step_failed, cancel, deadline,
-  reader_stalled, reader_resumed, drain, stop,
+  submit,
+  granted,
+  denied,
+  released,
+  moved,
+  move_failed,
+  move_late,
+  step_done,
+  step_failed,
+  cancel,
+  deadline,
+  reader_stalled,
+  reader_resumed,
+  drain,
+  stop,
 };
 inline constexpr int column_count = static_cast<int>(column::stop) + 1;
 const char* name_of(column);
@@ -74,7 +99,8 @@ class world {
 
   /// All that may happen next, the scenario's faults included.
   std::vector<choice> choices() const;
-  /// Throws `broken`. `cells` counts what the scheduler saw; `told`, if any, gets a line per message.
+  /// Throws `broken`. `cells` counts what the scheduler saw; `told`, if any, gets a line per
+  /// message.
   void apply(const choice&, cell_counts& cells, std::vector<std::string>* told = nullptr);
   state_digest digest() const;
   std::uint32_t faults_met() const { return faults_met_; }
@@ -82,7 +108,7 @@ class world {
   void require_whole() const;
 
  private:
-  struct down {};                           // the session's actor died
+  struct down {};  // the session's actor died
   using to_scheduler = std::variant<submit, cancel, reader_stalled, reader_resumed, down>;
   using to_session = std::variant<admitted, refused, tokens_out, ended>;
   using to_allocator = std::variant<reserve, publish, release, audit>;
@@ -97,12 +123,12 @@ class world {
     session_machine session;
     channel<to_scheduler> up;
     channel<to_session> down;
-    bool outstanding = false;               // a delta waits at the sink
-    bool withholds = false;                 // the reader takes nothing
+    bool outstanding = false;  // a delta waits at the sink
+    bool withholds = false;    // the reader takes nothing
     bool resubmitted = false;
     std::uint8_t finishes = 0, ends = 0, admissions = 0;
-    bool closed = false;                    // a reason to end it has reached the scheduler
-    std::vector<token_id> told;             // tokens the scheduler gave it
+    bool closed = false;         // a reason to end it has reached the scheduler
+    std::vector<token_id> told;  // tokens the scheduler gave it
   };
   struct copy_under_way {
     move_id move;
@@ -149,16 +175,16 @@ class world {
   channel<to_mover> to_mover_;
   channel<moved> from_mover_;
   std::vector<copy_under_way> copies_;
-  std::optional<step_plan> plan_;                     // at the executor
-  std::optional<from_executor> result_;               // its answer, not yet seen by the scheduler
-  std::vector<token_id> memory_;                      // one cell per token of the pool; -1: nothing
+  std::optional<step_plan> plan_;        // at the executor
+  std::optional<from_executor> result_;  // its answer, not yet seen by the scheduler
+  std::vector<token_id> memory_;         // one cell per token of the pool; -1: nothing
   std::map<lease_id, std::vector<std::vector<token_id>>> host_;
   std::map<lease_id, std::array<std::uint8_t, 3>> leases_;  // open ones: asked, denied, released
   time_us now_ = 1;
   std::uint64_t steps_ = 0;
   std::uint32_t faults_met_ = 0;
   std::uint8_t stops_ = 0;
-  bool ending_ = false;                               // drain or stop was sent
+  bool ending_ = false;  // drain or stop was sent
   // What the last choice touched, and so what has to be looked at again.
   bool scheduled_ = false, allocated_ = false, moved_ = false, named_ = false;
   std::vector<std::string>* told_ = nullptr;

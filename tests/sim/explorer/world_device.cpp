@@ -8,7 +8,8 @@ namespace troupe::core::sim {
 
 namespace {
 
-/// A function of the whole history, never the end token; few values, so that stop strings and prefixes meet.
+/// A function of the whole history, never the end token; few values, so that stop strings and
+/// prefixes meet.
 token_id token_after(const std::vector<token_id>& history) {
   std::uint32_t h = 17;
   for (const auto t : history) h = h * 31 + static_cast<std::uint32_t>(t);
@@ -44,17 +45,21 @@ void world::do_step(bool fails, std::optional<std::size_t> poisoned) {
   const auto census = ledger_.census();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    const auto cell = [&](std::size_t at) -> token_id& { return memory_[std::size_t{item.blocks[at / size]} * size + at % size]; };
+    const auto cell = [&](std::size_t at) -> token_id& {
+      return memory_[std::size_t{item.blocks[at / size]} * size + at % size];
+    };
     for (std::size_t k = 0; k < item.tokens.size(); ++k) {
       const auto& holders = census[item.blocks[(item.start + k) / size]].holders;
-      if (holders.size() != 1 || holders[0].request != item.request) throw broken("a step writes a block that is not its own");
+      if (holders.size() != 1 || holders[0].request != item.request)
+        throw broken("a step writes a block that is not its own");
       cell(item.start + k) = item.tokens[k];
     }
     const auto& c = owner(item.request);
     auto history = scene_->clients[index_of(item.request)].prompt;
     history.insert(history.end(), c.told.begin(), c.told.end());
     for (std::size_t k = 0; k < item.start + item.tokens.size(); ++k)
-      if (k >= history.size() || cell(k) != history[k]) throw broken("a step reads what is not its request's own history");
+      if (k >= history.size() || cell(k) != history[k])
+        throw broken("a step reads what is not its request's own history");
     item_result r;
     r.request = item.request;
     r.bad_logits = poisoned == i;
@@ -81,7 +86,8 @@ void world::do_mover(bool corrupt) {
     if (start.outcome != move_outcome::ok) return from_mover_.push_back({i->move, start.outcome});
     const auto& parked = host_.at(i->parked);
     for (std::size_t k = 0; k < i->blocks.size(); ++k)
-      if (checksum_of(parked.at(i->first + k)) != start.checksums[k]) throw broken("a parked copy has changed");
+      if (checksum_of(parked.at(i->first + k)) != start.checksums[k])
+        throw broken("a parked copy has changed");
     if (corrupt) {
       moves_.end_in(i->move);
       return from_mover_.push_back({i->move, move_outcome::corrupt});
@@ -89,7 +95,8 @@ void world::do_mover(bool corrupt) {
     copies_.push_back({i->move, false, i->blocks, i->parked, i->first, {}});
   } else if (const auto* d = std::get_if<drop_parked>(&m)) {
     moves_.drop(d->parked);
-    if (std::none_of(copies_.begin(), copies_.end(), [&](const auto& c) { return c.parked == d->parked; }))
+    if (std::none_of(copies_.begin(), copies_.end(),
+                     [&](const auto& c) { return c.parked == d->parked; }))
       host_.erase(d->parked);
     else
       throw broken("a copy is dropped while it moves");
@@ -117,14 +124,16 @@ void world::do_copy(std::size_t which, bool ok) {
     const auto& parked = host_.at(c.parked);
     for (std::size_t i = 0; ok && i < c.blocks.size(); ++i) {
       const auto& from = parked.at(c.first + i);
-      std::copy(from.begin(), from.end(), memory_.begin() + static_cast<std::ptrdiff_t>(std::size_t{c.blocks[i]} * size));
+      std::copy(from.begin(), from.end(),
+                memory_.begin() + static_cast<std::ptrdiff_t>(std::size_t{c.blocks[i]} * size));
     }
     if (!moves_.end_in(c.move)) throw broken("a move ends that is not under way");
   }
   from_mover_.push_back({c.move, ok ? move_outcome::ok : move_outcome::failed});
 }
 
-// A free block holds nothing: who reads one too early or too late is found by what it reads, and equal states are equal.
+// A free block holds nothing: who reads one too early or too late is found by what it reads, and
+// equal states are equal.
 void world::poison_free() {
   const auto size = scene_->limits.block_size;
   const auto census = ledger_.census();
@@ -146,7 +155,8 @@ void world::check() {
   }
   if (std::exchange(moved_, false)) sound(moves_.check());
   const bool something = plan_ || !copies_.empty() || !to_mover_.empty();
-  if ((std::exchange(named_, false) || allocated) && something) check_steps_and_moves(ledger_.census());
+  if ((std::exchange(named_, false) || allocated) && something)
+    check_steps_and_moves(ledger_.census());
 }
 
 // Whatever a step or a move names belongs to the request it is for, until it is over.
@@ -154,7 +164,8 @@ void world::check_steps_and_moves(const std::vector<block_ledger::census_line>& 
   if (plan_)
     for (const auto& item : plan_->items)
       for (const auto b : item.blocks)
-        if (!contains(census.at(b).holders, item.request)) throw broken("a step in flight names a block that is not its request's");
+        if (!contains(census.at(b).holders, item.request))
+          throw broken("a step in flight names a block that is not its request's");
   const auto held = [&](const std::vector<block_id>& blocks, request_id id, bool alone) {
     for (const auto b : blocks) {
       const auto& holders = census.at(b).holders;

@@ -11,7 +11,12 @@ state_digest world::digest() const {
   ledger_.add_to(h);
   if (scene_->host_blocks > 0) moves_.add_to(h);
   for (const auto& c : clients_) {
-    h.add(c.state).add(c.outstanding).add(c.withholds).add(c.resubmitted).add(c.up.size()).add(c.down.size());
+    h.add(c.state)
+        .add(c.outstanding)
+        .add(c.withholds)
+        .add(c.resubmitted)
+        .add(c.up.size())
+        .add(c.down.size());
     if (c.state == life::alive) c.session.add_to(h);
     for (const auto& m : c.up) {
       h.add(m.index());
@@ -19,12 +24,17 @@ state_digest world::digest() const {
     }
     for (const auto& m : c.down) {
       h.add(m.index());
-      if (const auto* x = std::get_if<tokens_out>(&m)) h.add(x->token ? x->token->token : -1).add(x->cached_tokens);
-      if (const auto* x = std::get_if<ended>(&m)) h.add(x->why).add(x->completion_tokens).add(x->cached_tokens);
+      if (const auto* x = std::get_if<tokens_out>(&m))
+        h.add(x->token ? x->token->token : -1).add(x->cached_tokens);
+      if (const auto* x = std::get_if<ended>(&m))
+        h.add(x->why).add(x->completion_tokens).add(x->cached_tokens);
       if (const auto* x = std::get_if<refused>(&m)) h.add(x->why);
     }
   }
-  h.add(to_allocator_.size()).add(from_allocator_.size()).add(to_mover_.size()).add(from_mover_.size());
+  h.add(to_allocator_.size())
+      .add(from_allocator_.size())
+      .add(to_mover_.size())
+      .add(from_mover_.size());
   for (const auto& m : to_allocator_) {
     h.add(m.index());
     std::visit(overloaded{
@@ -50,30 +60,38 @@ state_digest world::digest() const {
   for (const auto& m : to_mover_) {
     h.add(m.index());
     std::visit(overloaded{
-                   [&](const move_out& x) { h.add(x.move).add(x.lease).add(x.first).add(x.total).add_blocks(x.blocks); },
-                   [&](const move_in& x) { h.add(x.move).add(x.parked).add(x.first).add_blocks(x.blocks); },
+                   [&](const move_out& x) {
+                     h.add(x.move).add(x.lease).add(x.first).add(x.total).add_blocks(x.blocks);
+                   },
+                   [&](const move_in& x) {
+                     h.add(x.move).add(x.parked).add(x.first).add_blocks(x.blocks);
+                   },
                    [&](const drop_parked& x) { h.add(x.parked); },
                    [&](const audit& x) { h.add(x.live).add(x.parked); },
                },
                m);
   }
   for (const auto& m : from_mover_) h.add(m.move).add(m.outcome);
-  for (const auto& c : copies_) h.add(c.move).add(c.out).add_blocks(c.blocks).add(c.parked).add(c.first);
+  for (const auto& c : copies_)
+    h.add(c.move).add(c.out).add_blocks(c.blocks).add(c.parked).add(c.first);
   h.add(plan_.has_value()).add(result_.has_value());
   if (plan_)
-    for (const auto& x : plan_->items) h.add(x.request).add(x.start).add(x.tokens).add_blocks(x.blocks);
+    for (const auto& x : plan_->items)
+      h.add(x.request).add(x.start).add(x.tokens).add_blocks(x.blocks);
   if (result_) {
     h.add(result_->index());
     if (const auto* d = std::get_if<step_done>(&*result_))
-      for (const auto& x : d->items) h.add(x.request).add(x.bad_logits).add(x.sampled ? x.sampled->token : -1);
+      for (const auto& x : d->items)
+        h.add(x.request).add(x.bad_logits).add(x.sampled ? x.sampled->token : -1);
   }
   return h.add(faults_met_).add(stops_).add(ending_).digest();
 }
 
 std::string words_of(const choice& c) {
   static constexpr std::array<const char*, 13> names{
-      "submit", "to_scheduler", "to_session", "to_allocator", "from_allocator", "to_mover", "copy_done", "from_mover",
-      "step", "from_executor", "delivered", "resume", "fault"};
+      "submit",    "to_scheduler", "to_session", "to_allocator", "from_allocator",
+      "to_mover",  "copy_done",    "from_mover", "step",         "from_executor",
+      "delivered", "resume",       "fault"};
   const bool faulty = c.what == choice::kind::fault;
   return std::string(faulty ? name_of(c.which) : names.at(static_cast<std::size_t>(c.what))) + ":" +
          std::to_string(c.who);
@@ -81,15 +99,16 @@ std::string words_of(const choice& c) {
 
 const char* name_of(column c) {
   static constexpr std::array<const char*, column_count> names{
-      "submit", "granted", "denied", "released", "moved", "move_failed", "move_late", "step_done", "step_failed",
-      "cancel", "deadline", "reader_stalled", "reader_resumed", "drain", "stop"};
+      "submit",      "granted",        "denied",         "released",    "moved",
+      "move_failed", "move_late",      "step_done",      "step_failed", "cancel",
+      "deadline",    "reader_stalled", "reader_resumed", "drain",       "stop"};
   return names.at(static_cast<std::size_t>(c));
 }
 
 const char* name_of(fault f) {
   static constexpr std::array<const char*, fault_count> names{
-      "disconnect", "cancel", "time_passes", "stall", "step_failed", "bad_logits", "move_failed", "corrupt", "crash",
-      "drain", "stop", "repeat"};
+      "disconnect",  "cancel",  "time_passes", "stall", "step_failed", "bad_logits",
+      "move_failed", "corrupt", "crash",       "drain", "stop",        "repeat"};
   return names.at(static_cast<std::size_t>(f));
 }
 

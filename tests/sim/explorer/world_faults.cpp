@@ -8,19 +8,34 @@ void world::do_fault(const choice& c, cell_counts& cells) {
   const std::size_t i = c.who;
   const bool alive = i < clients_.size() && clients_[i].state == life::alive;
   switch (c.which) {
-    case fault::disconnect: clients_[i].session.on_cancel(end_reason::client_gone, now_, out); break;
+    case fault::disconnect:
+      clients_[i].session.on_cancel(end_reason::client_gone, now_, out);
+      break;
     case fault::cancel:
       if (alive && !clients_[i].session.finished())
         clients_[i].session.on_cancel(end_reason::cancelled, now_, out);
       else  // late, or of nobody
-        clients_[i < clients_.size() ? i : 0].up.emplace_back(cancel{id_of(i), end_reason::cancelled, now_});
+        clients_[i < clients_.size() ? i : 0].up.emplace_back(
+            cancel{id_of(i), end_reason::cancelled, now_});
       break;
-    case fault::time_passes: on_time(cells); break;
-    case fault::stall: clients_[i].withholds = true; break;
-    case fault::step_failed: do_step(true, std::nullopt); break;
-    case fault::bad_logits: do_step(false, i); break;
-    case fault::move_failed: do_copy(i, false); break;
-    case fault::corrupt: do_mover(true); break;
+    case fault::time_passes:
+      on_time(cells);
+      break;
+    case fault::stall:
+      clients_[i].withholds = true;
+      break;
+    case fault::step_failed:
+      do_step(true, std::nullopt);
+      break;
+    case fault::bad_logits:
+      do_step(false, i);
+      break;
+    case fault::move_failed:
+      do_copy(i, false);
+      break;
+    case fault::corrupt:
+      do_mover(true);
+      break;
     case fault::crash: {
       auto& x = clients_[i];
       x.state = life::crashed;
@@ -55,7 +70,8 @@ void world::on_time(cell_counts& cells) {
     if (state == request_state::gone) continue;
     if (scene_->clients[i].deadline) clients_[i].closed = true;
     const bool moves = state == request_state::moving_out || state == request_state::moving_in;
-    ++cells[static_cast<int>(state)][static_cast<int>(moves ? column::move_late : column::deadline)];
+    ++cells[static_cast<int>(state)]
+           [static_cast<int>(moves ? column::move_late : column::deadline)];
   }
   effects out;
   machine_.on(tick{}, now_, out);

@@ -1,5 +1,6 @@
-// The device of a simulated run: no thread, no clock. Its "KV cache" is the token history itself (history_pool). Copies read
-// and write their blocks only when the run chooses to end them. Owned by the run.
+// The device of a simulated run: no thread, no clock. Its "KV cache" is the token history itself
+// (history_pool). Copies read and write their blocks only when the run chooses to end them. Owned
+// by the run.
 #pragma once
 #include <deque>
 #include <functional>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/core/kv_audit.hpp"
+#include "actors/api/kv_audit.hpp"
 #include "tests/sim/shells/words.hpp"
 
 namespace troupe::sim {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/quiet_observer.hpp"
+#include "actors/api/quiet_observer.hpp"
 #include "tests/sim/shells/edge.hpp"
 #include "tests/sim/shells/scenario.hpp"
 

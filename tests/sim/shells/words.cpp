@@ -1,6 +1,6 @@
 #include "tests/sim/shells/words.hpp"
 
-#include "actors/core/kv_audit.hpp"
+#include "actors/api/kv_audit.hpp"
 
 namespace troupe::sim {
 namespace {
@@ -176,8 +176,9 @@ std::string words_of(const edge& on, const caf::type_erased_tuple& what) {
                      core::release, core::audit, core::granted, core::denied, core::released,
                      core::step_plan, core::step_done, core::step_failed, core::move_out,
                      core::move_in, core::drop_parked, core::moved, core::drain, core::stop,
-                     protocol::begin, protocol::read_on, protocol::delivered, protocol::started, protocol::kv_inquiry,
-                     protocol::leaked, protocol::scheduler_neighbours, caf::down_msg>(what);
+                     protocol::begin, protocol::read_on, protocol::delivered, protocol::started,
+                     protocol::kv_inquiry, protocol::leaked, protocol::scheduler_neighbours,
+                     caf::down_msg>(what);
 }
 
 }  // namespace troupe::sim

@@ -11,10 +11,10 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/mailbox_element.hpp>
 #include <caf/monitorable_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 #include <memory>
 #include <string>
 #include <vector>

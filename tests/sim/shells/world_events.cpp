@@ -1,7 +1,7 @@
 // What the outside does to a run, and how a run ends.
 #include <algorithm>
 
-#include "actors/core/kv_audit.hpp"
+#include "actors/api/kv_audit.hpp"
 #include "tests/sim/shells/world.hpp"
 
 namespace troupe::sim {
@@ -178,8 +178,7 @@ void world::check_ends() {
     const auto name = "client " + std::to_string(i + 1);
     if (*one.phase != core::life_phase::done)
       referee_.complain(name + "'s handle says that it goes on at rest");
-    if (referee_.ends_recorded(i) != 1)
-      referee_.complain(name + "'s end was not recorded");
+    if (referee_.ends_recorded(i) != 1) referee_.complain(name + "'s end was not recorded");
     if (!one.sink) continue;
     if (!one.sink->ended())
       referee_.complain(name + " was never told its end");

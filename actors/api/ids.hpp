@@ -1,0 +1,51 @@
+// Distinct id types. Internal ids are generations: counted up, never reused, so a late message
+// about a request that is gone can only name nothing. A client's own id is a label and never one of
+// these.
+#pragma once
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace troupe::core {
+
+template <class Tag>
+struct id {
+  std::uint64_t value = 0;  ///< 0 = none
+  constexpr auto operator<=>(const id&) const = default;
+  explicit constexpr operator bool() const { return value != 0; }
+};
+
+using request_id = id<struct request_tag>;
+using step_id = id<struct step_tag>;
+using move_id = id<struct move_tag>;
+
+/// Blocks held by one request between two preemptions: the request and a count of its leases so
+/// far. Chosen by the scheduler before it asks, so a release never depends on having seen the
+/// grant.
+struct lease_id {
+  request_id request;
+  std::uint32_t epoch = 0;
+  constexpr auto operator<=>(const lease_id&) const = default;
+};
+
+/// Index of a KV block in the pool.
+using block_id = std::uint32_t;
+
+/// Microseconds of a monotonic clock; comes in through parameters only.
+using time_us = std::int64_t;
+
+}  // namespace troupe::core
+
+template <class Tag>
+struct std::hash<troupe::core::id<Tag>> {
+  std::size_t operator()(const troupe::core::id<Tag>& x) const noexcept {
+    return std::hash<std::uint64_t>{}(x.value);
+  }
+};
+template <>
+struct std::hash<troupe::core::lease_id> {
+  std::size_t operator()(const troupe::core::lease_id& x) const noexcept {
+    return std::hash<std::uint64_t>{}(x.request.value * 0x9e3779b97f4a7c15ull + x.epoch);
+  }
+};

@@ -1,0 +1,134 @@
+// The KV state of the whole engine as each of its owners sees it, for people and tests, and what
+// must hold between the views. Plain values; the parts are taken on the scheduler's FIFO paths, so
+// allocator and mover have seen all that the scheduler's view has sent. Never changes anything.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/api/ids.hpp"
+
+namespace troupe::core {
+
+struct block_counts {
+  std::uint32_t total = 0, free = 0, leased = 0, cached = 0, quarantined = 0;
+  /// A block counts once for every lease it was given to or came back from.
+  std::uint64_t allocated_total = 0, released_total = 0;
+  std::uint64_t empty_releases = 0;
+  std::uint64_t evicted_total = 0;  ///< cached blocks that were needed for something else
+  bool operator==(const block_counts&) const = default;
+};
+
+/// Where a block is, and who holds it.
+enum class block_place : std::uint8_t { free, leased, cached, quarantined };
+struct block_census_line {
+  block_place where = block_place::free;
+  std::vector<lease_id> holders;
+};
+
+struct move_counts {
+  std::uint32_t total = 0;
+  std::uint32_t used = 0;  ///< reserved, filled or not
+  std::uint32_t filled = 0;
+  std::uint32_t copies = 0;                           ///< leases with slots
+  std::uint32_t moving = 0;                           ///< moves under way: the pins
+  std::uint64_t reserved_total = 0, freed_total = 0;  ///< slots
+  std::uint64_t unknown_drops = 0;                    ///< drops of what is not here: normal
+  std::uint64_t stale_ends = 0;  ///< ends of what is not under way: late or repeated
+  bool operator==(const move_counts&) const = default;
+};
+
+/// One copy on the host tier.
+struct parked_census_line {
+  lease_id lease;
+  std::uint32_t slots = 0, filled = 0;
+  std::uint32_t moving = 0;  ///< blocks the move under way names
+  move_id move;              ///< none: at rest
+  bool out = false;
+};
+
+/// Something that happened to a request's lease; a repeated one is told once, with the time of the
+/// last.
+struct kv_event {
+  const char* what = "";
+  std::uint32_t epoch = 0;  ///< of the lease; 0: none yet
+  std::uint32_t times = 1;
+  time_us at = 0;
+};
+
+struct kv_request_view {
+  request_id id;
+  const char* state = "";
+  std::optional<lease_id> lease;
+  std::optional<std::vector<block_id>>
+      blocks;                    ///< none: nothing is known of them (not granted yet, or retiring)
+  std::uint32_t computed = 0;    ///< tokens in them
+  bool asking = false;           ///< the allocator may be a block ahead
+  std::optional<lease_id> copy;  ///< on the host tier
+  std::uint32_t copy_blocks = 0;
+  bool copy_whole = false;       ///< all of it must be there; else it is on its way
+  std::vector<kv_event> events;  ///< oldest first
+};
+struct kv_step_view {
+  step_id step;
+  std::vector<request_id> requests;
+};
+struct kv_move_view {
+  move_id move;
+  request_id request;
+  lease_id lease, copy;
+  bool out = true, abandoned = false;
+  std::uint32_t blocks = 0;
+  time_us age_us = 0;
+};
+
+struct kv_scheduler_part {
+  time_us at = 0;
+  std::vector<kv_request_view> requests;
+  std::optional<kv_step_view> step;
+  std::vector<kv_move_view> moves;
+  std::uint64_t ignored_events = 0;
+  std::string broken;  ///< check()
+};
+struct kv_allocator_part {
+  block_counts counts;
+  std::vector<block_census_line> blocks;
+  std::uint64_t leaked = 0;  ///< ever found by the audit
+  std::string broken;
+};
+struct kv_mover_part {  ///< all zero without a host tier
+  move_counts counts;
+  std::vector<parked_census_line> copies;
+  std::uint64_t leaked = 0;
+  std::string broken;
+};
+using kv_part = std::variant<kv_scheduler_part, kv_allocator_part, kv_mover_part>;
+
+struct kv_report {
+  kv_scheduler_part scheduler;
+  kv_allocator_part allocator;
+  kv_mover_part mover;
+};
+
+/// Blocks named by the mover's moves under way: part of the leased ones.
+std::uint32_t moving_blocks(const kv_mover_part&);
+/// What is wrong, in words: conservation, leases and copies as both sides see them, the owners' own
+/// checks. Empty: sound.
+std::vector<std::string> find_problems(const kv_report&);
+/// "3.1": request and epoch.
+std::string name_of(lease_id);
+
+/// What debugging asks of an engine. Every call is a message and returns at once.
+class engine_probe {
+ public:
+  virtual ~engine_probe() = default;
+  /// Calls back from engine threads, once with each part; not at all with the part of an actor that
+  /// is dead or stuck.
+  virtual void audit(std::function<void(kv_part)> answer) = 0;
+  /// The device's next step begins that much later.
+  virtual void freeze(std::uint32_t ms) = 0;
+};
+
+}  // namespace troupe::core

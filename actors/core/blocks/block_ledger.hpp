@@ -1,0 +1,114 @@
+// Who holds which KV block: free, leased, cached, quarantined. Owned by the allocator actor; the
+// only place where a block changes hands. Knows nothing of requests' lives, steps or clocks.
+// Copyable and hashable.
+//
+//   free         nobody's, nothing in it
+//   leased       held by one lease, or by several when its tokens were found in the prefix cache
+//   cached       held by no lease; its tokens can be found; the first to go when blocks are short,
+//   longest unused first quarantined  was leased to nobody we know: never used again
+//
+// Conservation, checked from the structures themselves: free + leased + cached + quarantined =
+// total. Moving blocks are leased ones.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/api/kv_audit.hpp"
+#include "actors/core/blocks/prefix_index.hpp"
+#include "actors/core/events.hpp"
+
+namespace troupe::core {
+
+struct ledger_options {
+  std::uint32_t total_blocks = 0;
+  std::uint32_t block_size = 16;
+  bool prefix_caching = true;
+  bool operator==(const ledger_options&) const = default;
+};
+
+class block_ledger {
+ public:
+  explicit block_ledger(ledger_options);
+
+  struct grant {
+    std::vector<block_id> blocks;  ///< the found ones first
+    std::uint32_t cached = 0;      ///< how many were found
+    bool operator==(const grant&) const = default;
+  };
+  /// Adds `count` blocks to the lease (which may be new), those found in the cache included, unless
+  /// fewer than `keep_free` would stay free or cached: then nothing changed.
+  std::optional<grant> reserve(const core::reserve&);
+
+  /// The lease's next blocks are computed and can be found from now on, unless the lease looked for
+  /// no prefix or the chain before them has left the cache. Out of order, of an unknown lease or
+  /// not a whole number of its blocks: false, nothing changed.
+  bool publish(const core::publish&);
+
+  struct give_back {
+    std::uint32_t held = 0;    ///< blocks the lease held
+    std::uint32_t usable = 0;  ///< of those, free or cached now
+    bool operator==(const give_back&) const = default;
+  };
+  /// Gives back everything the lease holds. A lease that holds nothing (denied, or released before)
+  /// counts as an empty release: that is how a cancel between ask and denial looks.
+  give_back release(const core::release&);
+
+  /// Leases held here that are not among `live` (sorted): the number of blocks they alone held.
+  /// Those are quarantined.
+  std::uint32_t quarantine_unknown(const std::vector<lease_id>& live);
+
+  block_counts counts() const;
+  /// The sums of check() alone, at the cost of nothing: after every event, in production too.
+  bool conserved() const;
+  /// Per block: who holds it. For the audit endpoint.
+  using place = block_place;
+  using census_line = block_census_line;
+  std::vector<census_line> census() const;
+  /// Blocks of the lease; 0: it holds none.
+  std::uint32_t held_by(lease_id) const;
+  /// Leases that hold blocks and are not among `live` (sorted): what quarantine_unknown() would
+  /// take.
+  std::vector<lease_id> unknown(const std::vector<lease_id>& live) const;
+
+  /// Empty when sound; else the broken invariant in words. Visits every block.
+  std::string check() const;
+  bool operator==(const block_ledger&) const = default;
+  /// All that decides its answers; see state_hash.
+  void add_to(state_hash&) const;
+
+ private:
+  struct holding {
+    std::vector<block_id> blocks;
+    std::optional<cache_scope> scope;  // none: what it publishes can't be found
+    std::uint32_t found = 0;           // leading blocks that were in the cache already
+    std::uint32_t published = 0;       // leading blocks that are computed
+    node_id tail = 0;                  // place of the last published block
+    bool operator==(const holding&) const = default;
+  };
+
+  prefix_index::hit look_up(const prefix_query&, std::uint32_t count) const;
+  block_id take_free();
+  void evict_one();
+  void make_idle(block_id);
+  void no_longer_idle(block_id);
+  /// Takes the block and what follows it out of the cache; those nobody holds become free.
+  void uncache(block_id);
+
+  ledger_options options_;
+  std::vector<block_id> free_;  // a stack: last freed, first used (warm)
+  std::map<lease_id, holding> leases_;
+  std::vector<std::uint32_t> users_;        // per block: leases that hold it
+  std::map<std::uint64_t, block_id> idle_;  // cached blocks, longest unused first
+  std::vector<std::uint64_t> idle_since_;   // per block: its key in idle_, 0 when not there
+  prefix_index index_;
+  std::vector<block_id> quarantined_;
+  std::uint32_t leased_ = 0;  // blocks with users
+  std::uint64_t uses_ = 0;    // counts up: the clock of idle_
+  std::uint64_t allocated_total_ = 0, released_total_ = 0, quarantined_total_ = 0;
+  std::uint64_t empty_releases_ = 0, evicted_total_ = 0;
+};
+
+}  // namespace troupe::core

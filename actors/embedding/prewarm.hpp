@@ -1,0 +1,46 @@
+// --prewarm: prompts from a file, computed before anybody is served, so that their prefixes are
+// found in the cache. A client of the engine like any other, one prompt after another; knows no
+// actor. Called once, by whoever starts the runtime.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/api/generation.hpp"
+
+namespace troupe {
+
+/// A file beyond this is refused before it is read further.
+inline constexpr std::size_t prewarm_bytes_max = 64u << 20;
+
+/// One prompt of the file.
+struct prewarm_prompt {
+  std::size_t line = 0;
+  core::generation_request request;
+};
+
+struct prewarm_file {
+  std::vector<prewarm_prompt> prompts;
+  std::vector<std::string> problems;  ///< each with its line
+};
+
+/// JSON lines: {"prompt": "..."} or {"messages": [{"role": "...", "content": "..."}]}, both with an
+/// optional "cache_salt". Blank lines and lines that begin with # are skipped.
+prewarm_file parse_prewarm(std::string_view text);
+
+struct prewarm_report {
+  std::vector<std::string> problems;  ///< not empty: don't serve
+  std::string warning;                ///< empty: none
+  std::uint32_t prompts = 0;          ///< computed
+  std::uint64_t tokens = 0;           ///< that can be found now and could not before
+  bool interrupted = false;
+};
+
+/// Computes every prompt of the file at `path`. All problems of the file are found before the first
+/// is computed. `interrupted` is asked every few milliseconds: true ends it early.
+prewarm_report prewarm(core::generation_engine&, const std::string& path, std::uint32_t block_size,
+                       std::uint32_t pool_blocks, const std::function<bool()>& interrupted);
+
+}  // namespace troupe

@@ -1,0 +1,96 @@
+#include "actors/runtime/runtime_actors.hpp"
+
+#include <caf/abstract_actor.hpp>
+#include <caf/actor.hpp>
+#include <caf/error.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+
+namespace troupe {
+
+/// Hangs on the system's own spawn server, which the system's destructor ends before it stops its
+/// threads: while this runs, messages can still be sent, and what is sent is handled or cleaned up
+/// before the system is gone.
+struct runtime_actors::system_watch final : caf::attachable {
+  static constexpr std::size_t token_type = 0x7472;
+
+  explicit system_watch(std::shared_ptr<shared> owner) : owner_(std::move(owner)) {}
+
+  void actor_exited(const caf::error&, caf::execution_unit*) override {
+    std::vector<caf::strong_actor_ptr> ended;
+    const std::lock_guard lock(owner_->mutex);
+    owner_->closed = owner_->system_gone = true;
+    if (owner_->on_system_end) owner_->on_system_end();
+    ended = owner_->send_exits(nullptr);
+  }
+  bool matches(const token& what) override {
+    return what.subtype == token_type && what.ptr == owner_.get();
+  }
+
+ private:
+  std::shared_ptr<shared> owner_;
+};
+
+std::vector<caf::strong_actor_ptr> runtime_actors::shared::send_exits(
+    const caf::strong_actor_ptr& but) const {
+  std::vector<caf::strong_actor_ptr> sent;
+  for (const auto& [id, weak] : alive)
+    if (auto actor = weak.lock(); actor && actor != but) {
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+      sent.push_back(std::move(actor));
+    }
+  return sent;
+}
+
+runtime_actors::runtime_actors(caf::actor_system& system, std::function<void()> on_system_end)
+    : system_(system), shared_(std::make_shared<shared>()) {
+  shared_->on_system_end = std::move(on_system_end);
+  const auto& server = system.spawn_serv();
+  spawn_server_ = caf::actor_cast<caf::weak_actor_ptr>(server);
+  caf::actor_cast<caf::abstract_actor*>(server)->attach(std::make_unique<system_watch>(shared_));
+}
+
+runtime_actors::~runtime_actors() {
+  end_all(nullptr);
+  if (const auto server = spawn_server_.lock())
+    caf::actor_cast<caf::abstract_actor*>(server)->detach(
+        {system_watch::token_type, shared_.get()});
+  const std::lock_guard lock(shared_->mutex);
+  shared_->on_system_end = nullptr;
+}
+
+void runtime_actors::forget_when_gone(const caf::strong_actor_ptr& actor) {
+  caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor(
+      [shared = shared_, id = actor->id()] {
+        caf::weak_actor_ptr gone;  // outlives the lock
+        const std::lock_guard lock(shared->mutex);
+        if (const auto found = shared->alive.find(id); found != shared->alive.end()) {
+          gone = std::move(found->second);
+          shared->alive.erase(found);
+        }
+        shared->changed.notify_all();
+      });
+}
+
+bool runtime_actors::system_gone() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->system_gone;
+}
+
+void runtime_actors::end_all(const caf::strong_actor_ptr& last) {
+  const auto end = [this](const caf::strong_actor_ptr& but) {
+    std::vector<caf::strong_actor_ptr>
+        ended;  // dropped after the lock: the last handle may end an actor, which takes it
+    std::unique_lock lock(shared_->mutex);
+    shared_->closed = true;
+    if (shared_->system_gone) return;
+    ended = shared_->send_exits(but);
+    const std::size_t left = but && shared_->alive.contains(but->id()) ? 1 : 0;
+    shared_->changed.wait(lock,
+                          [&] { return shared_->system_gone || shared_->alive.size() <= left; });
+  };
+  if (last) end(last);
+  end(nullptr);
+}
+
+}  // namespace troupe

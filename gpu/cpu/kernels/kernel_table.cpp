@@ -1,0 +1,47 @@
+#include "gpu/cpu/kernels/kernel_table.hpp"
+
+#include <stdexcept>
+
+namespace troupe::gpu {
+
+namespace isa_avx512 {
+extern const kernel_table table;
+}
+namespace isa_avx2 {
+extern const kernel_table table;
+}
+namespace isa_portable {
+extern const kernel_table table;
+}
+
+std::vector<const kernel_table*> supported_kernels() {
+  std::vector<const kernel_table*> found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    found.push_back(&isa_avx512::table);
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
+    found.push_back(&isa_avx2::table);
+  }
+#endif
+  found.push_back(&isa_portable::table);
+  return found;
+}
+
+const kernel_table& select_kernels(const std::string& isa) {
+  const auto supported = supported_kernels();
+  if (isa == "auto") return *supported.front();
+  std::string names;
+  for (const kernel_table* kernels : supported) {
+    if (isa == kernels->isa) return *kernels;
+    names += std::string(names.empty() ? "" : ", ") + kernels->isa;
+  }
+  throw std::invalid_argument("isa: \"" + isa + "\" is not supported here; supported: auto, " +
+                              names);
+}
+
+}  // namespace troupe::gpu

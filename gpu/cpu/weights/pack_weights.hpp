@@ -1,0 +1,20 @@
+// From a tensor as the file holds it to panels of 16 rows (layout: gpu/cpu/kernels/tile.hpp).
+// Exact: codes are moved, scales moved or multiplied out where the product is exact, nothing is
+// rounded. Owns nothing; the destination is zeroed memory of packed_bytes().
+#pragma once
+#include "gpu/cpu/kernels/tile.hpp"
+#include "gpu/model/gguf/gguf_types.hpp"
+
+namespace troupe::gpu {
+
+/// The form a loadable type is packed into: its own, but Q5_0 is packed as q8_0 and Q5_1 as q5_k.
+weight_kind panel_kind(tensor_type);
+/// The shape of the packed form; `data` still null. `cols` is a multiple of the type's block.
+packed_matrix packed_shape(tensor_type type, std::uint32_t rows, std::uint32_t cols);
+std::size_t packed_bytes(const packed_matrix&);
+/// Fills panels [begin, end) of `to` (m.data's memory) from the file's rows; m is
+/// packed_shape(type, ...). Panels are independent of each other.
+void pack_panels(const packed_matrix& m, tensor_type type, const std::byte* file_rows,
+                 std::uint32_t begin, std::uint32_t end, std::byte* to);
+
+}  // namespace troupe::gpu

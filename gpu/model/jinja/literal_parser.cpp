@@ -1,0 +1,77 @@
+// The literals of template expressions: strings, numbers, tuples, lists and dicts.
+#include <algorithm>
+#include <charconv>
+
+#include "gpu/model/jinja/expr_parser.hpp"
+
+namespace troupe::gpu::jinja {
+
+expr_ref expr_parser::string_literal() {
+  auto out = make(expr_kind::literal, look().at);
+  std::string all;
+  while (look().kind == token_kind::string) all += unescaped(take().body);
+  out->constant = trusted_text(g_, all);
+  return out;
+}
+
+expr_ref expr_parser::number_literal() {
+  const auto t = take();
+  auto out = make(expr_kind::literal, t.at);
+  std::string digits(t.body);
+  digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
+  const auto* end = digits.data() + digits.size();
+  if (t.kind == token_kind::integer) {
+    std::int64_t number = 0;
+    if (std::from_chars(digits.data(), end, number).ec != std::errc{})
+      fail_at(t, "a number that does not fit 64 bits");
+    out->constant = number;
+  } else {
+    double number = 0;
+    if (std::from_chars(digits.data(), end, number).ec != std::errc{})
+      fail_at(t, "a number out of range");
+    out->constant = number;
+  }
+  return out;
+}
+
+expr_ref expr_parser::bracketed_tuple() {
+  auto out = make(expr_kind::tuple, take().at);
+  bool comma = false;
+  while (!at_symbol(")")) {
+    if (!out->items.empty() && !comma) fail_unexpected("\",\" or \")\"");
+    adopt(*out, expression());
+    comma = take_symbol(",");
+  }
+  take();
+  return out->items.size() == 1 && !comma ? std::move(out->items[0]) : std::move(out);
+}
+
+expr_ref expr_parser::list_literal() {
+  auto out = make(expr_kind::list, take().at);
+  while (!at_symbol("]")) {
+    if (!out->items.empty()) {
+      expect_symbol(",");
+      if (at_symbol("]")) break;
+    }
+    adopt(*out, expression());
+  }
+  take();
+  return out;
+}
+
+expr_ref expr_parser::dict_literal() {
+  auto out = make(expr_kind::dict, take().at);
+  while (!at_symbol("}")) {
+    if (!out->items.empty()) {
+      expect_symbol(",");
+      if (at_symbol("}")) break;
+    }
+    adopt(*out, expression());
+    expect_symbol(":");
+    adopt(*out, expression());
+  }
+  take();
+  return out;
+}
+
+}  // namespace troupe::gpu::jinja

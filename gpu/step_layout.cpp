@@ -1,0 +1,149 @@
+#include "gpu/step_layout.hpp"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+namespace troupe::gpu {
+
+namespace {
+
+class slice_checker {
+ public:
+  slice_checker(const step_batch& batch, const step_limits& limits)
+      : batch_(batch), limits_(limits) {}
+
+  void check() {
+    for (index_ = 0; index_ < batch_.slices.size(); ++index_) {
+      check_tokens();
+      check_blocks();
+      check_wishes();
+      check_sampling();
+    }
+  }
+
+ private:
+  const sequence_slice& slice() const { return batch_.slices[index_]; }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw batch_error("step " + std::to_string(batch_.step) + ", slice " + std::to_string(index_) +
+                      ": " + what);
+  }
+
+  void check_token(const char* field, std::size_t at, token_id token, token_id lowest) const {
+    if (token >= lowest && token < static_cast<std::int64_t>(limits_.vocab)) return;
+    refuse(std::string(field) + "[" + std::to_string(at) + "] is " + std::to_string(token) +
+           ", the vocabulary has " + std::to_string(limits_.vocab));
+  }
+
+  void check_tokens() const {
+    const auto& tokens = slice().tokens;
+    if (tokens.empty()) refuse("tokens is empty");
+    for (std::size_t i = 0; i < tokens.size(); ++i) check_token("tokens", i, tokens[i], 0);
+    const std::uint64_t end = std::uint64_t{slice().start} + tokens.size();
+    if (end > limits_.context) {
+      refuse("start + tokens is " + std::to_string(end) + ", the context has " +
+             std::to_string(limits_.context));
+    }
+  }
+
+  void check_blocks() {
+    const auto& blocks = slice().blocks;
+    const std::size_t end = slice().start + slice().tokens.size();
+    const std::size_t needed = (end + limits_.block_size - 1) / limits_.block_size;
+    if (blocks.size() < needed) {
+      refuse("blocks has " + std::to_string(blocks.size()) + " entries, start + tokens of " +
+             std::to_string(end) + " need " + std::to_string(needed));
+    }
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i] < limits_.num_blocks) continue;
+      refuse("blocks[" + std::to_string(i) + "] is " + std::to_string(blocks[i]) +
+             ", the pool has " + std::to_string(limits_.num_blocks));
+    }
+    for (std::size_t i = slice().start / limits_.block_size; i < needed; ++i) {
+      const auto [at, added] = writers_.emplace(blocks[i], index_);
+      if (added) continue;
+      refuse("blocks[" + std::to_string(i) + "] is " + std::to_string(blocks[i]) +
+             ", which slice " + std::to_string(at->second) + " writes in the same step");
+    }
+  }
+
+  void check_wishes() const {
+    const sequence_slice& s = slice();
+    if (s.top_logprobs < -1 || s.top_logprobs > 20) {
+      refuse("top_logprobs is " + std::to_string(s.top_logprobs) + ", allowed are -1 to 20");
+    }
+    for (std::size_t i = 0; i < s.suppressed.size(); ++i) {
+      check_token("suppressed", i, s.suppressed[i], 0);
+    }
+    if (!s.score_targets.empty() && s.score_targets.size() != s.tokens.size()) {
+      refuse("score_targets has " + std::to_string(s.score_targets.size()) + " entries, tokens " +
+             std::to_string(s.tokens.size()));
+    }
+    for (std::size_t i = 0; i < s.score_targets.size(); ++i) {
+      check_token("score_targets", i, s.score_targets[i], -1);
+    }
+  }
+
+  /// The sampler indexes rows with these tokens.
+  void check_sampling() const {
+    const sequence_slice& s = slice();
+    if (s.mass_top_k > 20) {
+      refuse("mass_top_k is " + std::to_string(s.mass_top_k) + ", allowed are 0 to 20");
+    }
+    for (std::size_t i = 0; i < s.sampling.logit_bias.size(); ++i) {
+      check_token("logit_bias", i, s.sampling.logit_bias[i].first, 0);
+    }
+    for (std::size_t i = 0; i < s.history.size(); ++i) check_token("history", i, s.history[i], 0);
+    if (s.history_prompt > s.history.size()) {
+      refuse("history_prompt is " + std::to_string(s.history_prompt) + ", history has " +
+             std::to_string(s.history.size()) + " entries");
+    }
+    const std::size_t before = s.start + s.tokens.size();
+    if (s.sample && s.sampling.needs_history() && s.history.size() != before) {
+      refuse("history has " + std::to_string(s.history.size()) +
+             " entries, before the sampled token are " + std::to_string(before));
+    }
+  }
+
+  const step_batch& batch_;
+  const step_limits& limits_;
+  std::size_t index_ = 0;
+  std::unordered_map<std::uint32_t, std::size_t> writers_;
+};
+
+void add_row(step_segment& segment, const sequence_slice& slice, std::uint32_t index,
+             std::uint32_t i, std::uint32_t block_size) {
+  const std::uint32_t row = static_cast<std::uint32_t>(segment.tokens.size());
+  const std::uint32_t position = slice.start + i;
+  segment.tokens.push_back(slice.tokens[i]);
+  segment.positions.push_back(position);
+  segment.blocks.push_back(slice.blocks[position / block_size]);
+  if (segment.runs.empty() || segment.runs.back().slice != index) {
+    segment.runs.push_back({index, row, 0, position});
+  }
+  ++segment.runs.back().rows;
+  const token_id target = slice.score_targets.empty() ? -1 : slice.score_targets[i];
+  const bool sample = slice.sample && i + 1 == slice.tokens.size();
+  if (target >= 0 || sample) segment.wanted.push_back({index, row, position, target, sample});
+}
+
+}  // namespace
+
+std::unique_ptr<cpu_step> lay_out(step_batch batch, const step_limits& limits) {
+  slice_checker(batch, limits).check();
+  auto step = std::make_unique<cpu_step>();
+  step->batch = std::move(batch);
+  for (std::uint32_t s = 0; s < step->batch.slices.size(); ++s) {
+    const sequence_slice& slice = step->batch.slices[s];
+    for (std::uint32_t i = 0; i < slice.tokens.size(); ++i) {
+      if (step->segments.empty() || step->segments.back().tokens.size() == limits.segment_rows) {
+        step->segments.emplace_back();
+      }
+      add_row(step->segments.back(), slice, s, i, limits.block_size);
+    }
+  }
+  return step;
+}
+
+}  // namespace troupe::gpu

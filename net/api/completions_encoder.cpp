@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "net/api/choices_encoder.hpp"
+
+namespace troupe::net {
+namespace {
+
+std::size_t count_characters(const std::string& bytes) {
+  return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+class completions_encoder final : public choices_encoder {
+ public:
+  completions_encoder(const api_request& request, reply_meta meta)
+      : choices_encoder{request, std::move(meta), "text_completion", "text_completion"},
+        characters_(request.choices.size()) {}
+
+  std::string begin(std::size_t) override { return ""; }
+
+ private:
+  void put_delta(json_writer& out, std::size_t i, const core::generation_delta& d) override {
+    out.key("text").string(d.text).key("logprobs");
+    put_logprobs(out, i, d.tokens);
+  }
+
+  void put_last(json_writer& out) override { out.key("text").string("").key("logprobs").null(); }
+
+  void put_whole(json_writer& out, std::size_t i, const std::string& content,
+                 const tokens& pieces) override {
+    out.key("text").string(content).key("logprobs");
+    put_logprobs(out, i, pieces);
+  }
+
+  /// Names are keys here. A token that is no whole text is named by its bytes, as OpenAI does; one
+  /// that has the bytes of another, by its id.
+  std::string name_of(token_id id, const std::string& bytes) const {
+    if (as_ids_ || is_utf8(bytes)) return token_name(id, bytes, as_ids_);
+    std::string name = "bytes:";
+    for (const char b : bytes)
+      name += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(b)));
+    return name;
+  }
+
+  /// The likeliest tokens by name, the chosen one among them.
+  void put_top(json_writer& out, const core::token_piece& t) const {
+    if (!t.logprob) {
+      out.null();
+      return;
+    }
+    out.open_object();
+    std::vector<std::string> names;
+    const auto put = [&](token_id id, const std::string& bytes, float logprob) {
+      std::string name = name_of(id, bytes);
+      if (std::find(names.begin(), names.end(), name) != names.end())
+        name = token_name(id, bytes, true);
+      out.key(name).number(wire_logprob(logprob));
+      names.push_back(std::move(name));
+    };
+    bool listed = false;
+    for (std::size_t k = 0; k < t.top.size() && k < static_cast<std::size_t>(top_logprobs_); ++k) {
+      put(t.top[k].first, meta_.token_bytes(t.top[k].first), t.top[k].second);
+      listed = listed || t.top[k].first == t.token;
+    }
+    if (!listed) put(t.token, t.bytes, *t.logprob);
+    out.close_object();
+  }
+
+  void put_logprobs(json_writer& out, std::size_t i, const tokens& pieces) {
+    if (top_logprobs_ < 0) {
+      out.null();
+      return;
+    }
+    out.open_object().key("tokens").open_array();
+    for (const auto& t : pieces) out.string(name_of(t.token, t.bytes));
+    out.close_array().key("token_logprobs").open_array();
+    for (const auto& t : pieces) {
+      if (t.logprob) {
+        out.number(wire_logprob(*t.logprob));
+      } else {
+        out.null();
+      }
+    }
+    out.close_array().key("top_logprobs").open_array();
+    for (const auto& t : pieces) put_top(out, t);
+    out.close_array().key("text_offset").open_array();
+    for (const auto& t : pieces) {
+      out.number(characters_[i]);
+      characters_[i] += count_characters(t.bytes);
+    }
+    out.close_array().close_object();
+  }
+
+  std::vector<std::size_t>
+      characters_;  ///< by choice, of the tokens written so far: the next text_offset
+};
+
+}  // namespace
+
+std::unique_ptr<reply_encoder> make_completions_encoder(const api_request& request,
+                                                        reply_meta meta) {
+  return std::make_unique<completions_encoder>(request, std::move(meta));
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,128 @@
+#include "net/http/http_message.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+
+namespace troupe::net {
+namespace {
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+bool has_token(std::string_view list, std::string_view token) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view item = list.substr(0, comma);
+    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+    while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
+    if (iequals(item, token)) return true;
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return false;
+}
+
+std::string http_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[40];
+  const std::size_t n = std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  return {text, n};
+}
+
+}  // namespace
+
+bool iequals(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
+           return std::tolower(static_cast<unsigned char>(x)) ==
+                  std::tolower(static_cast<unsigned char>(y));
+         });
+}
+
+std::optional<std::string_view> http_request::header(std::string_view name) const {
+  for (const auto& [key, value] : headers)
+    if (iequals(key, name)) return value;
+  return std::nullopt;
+}
+
+std::optional<std::string> http_request::path() const {
+  const std::string_view raw = std::string_view{target}.substr(0, target.find('?'));
+  std::string decoded;
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] != '%') {
+      decoded += raw[i];
+      continue;
+    }
+    if (i + 2 >= raw.size()) return std::nullopt;
+    const int high = hex_value(raw[i + 1]), low = hex_value(raw[i + 2]);
+    if (high < 0 || low < 0) return std::nullopt;
+    decoded += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return decoded;
+}
+
+bool http_request::is_upgrade() const {
+  const auto connection = header("Connection");
+  const auto upgrade = header("Upgrade");
+  return connection && upgrade && has_token(*connection, "upgrade") &&
+         has_token(*upgrade, "websocket");
+}
+
+http_reply error_reply(const api_error& e) {
+  http_reply reply{.status = e.status, .headers = {}, .body = error_body(e)};
+  if (e.retry_after_s) reply.headers.emplace_back("Retry-After", std::to_string(*e.retry_after_s));
+  if (e.never_retry) reply.headers.emplace_back("x-should-retry", "false");
+  if (e.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+const char* reason_phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 417:
+      return "Expectation Failed";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Status";
+  }
+}
+
+std::string reply_head(int status, const header_list& headers) {
+  std::string head = "HTTP/1.1 " + std::to_string(status) + " " + reason_phrase(status) + "\r\n";
+  head += "Date: " + http_date() + "\r\n";
+  for (const auto& [key, value] : headers) head += key + ": " + value + "\r\n";
+  return head + "\r\n";
+}
+
+}  // namespace troupe::net

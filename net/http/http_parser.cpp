@@ -1,0 +1,152 @@
+#include "net/http/http_parser.hpp"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace troupe::net {
+
+namespace http = boost::beast::http;
+
+struct http_parser::impl {
+  http::request_parser<http::string_body> parser;
+  api_error error;
+  std::uint64_t framing_bytes_max = 0;
+  std::size_t searched = 0;  ///< of the input, for the end of the head
+  bool continue_answered = false;
+};
+
+http_parser::http_parser(std::uint64_t header_bytes_max, std::uint64_t body_bytes_max)
+    : impl_{std::make_unique<impl>()} {
+  impl_->parser.eager(true);
+  impl_->parser.header_limit(static_cast<std::uint32_t>(header_bytes_max));
+  impl_->parser.body_limit(body_bytes_max);
+  impl_->framing_bytes_max = header_bytes_max;
+}
+
+http_parser::~http_parser() = default;
+
+std::size_t empty_lines(std::string_view input) {
+  std::size_t bytes = 0;
+  while (input.substr(bytes).starts_with("\r\n")) bytes += 2;
+  return bytes;
+}
+
+namespace {
+
+api_error error_of_parser(const boost::system::error_code& ec) {
+  if (ec == http::error::body_limit)
+    return {
+        .status = 413, .message = "The request body is too large.", .code = "request_too_large"};
+  if (ec == http::error::header_limit)
+    return {.status = 431,
+            .message = "The request's header fields are too large.",
+            .code = "request_too_large"};
+  return {.status = 400, .message = "Not an HTTP request: " + ec.message() + "."};
+}
+
+}  // namespace
+
+parse_state http_parser::feed(std::string& input) {
+  auto& p = impl_->parser;
+  while (!input.empty() && !p.is_done()) {
+    boost::system::error_code ec;
+    const std::size_t used = p.put(boost::asio::buffer(input), ec);
+    input.erase(0, used);
+    if (used > 0) impl_->searched = 0;
+    if (ec == http::error::need_more) break;
+    if (ec) {
+      impl_->error = error_of_parser(ec);
+      return parse_state::failed;
+    }
+    if (used == 0) break;
+  }
+  if (p.is_header_done() && !head_is_understood()) return parse_state::failed;
+  if (p.is_done()) return parse_state::done;
+  if (!p.is_header_done() && head_is_cut_short(input)) return parse_state::failed;
+  // What stays behind is an unfinished line or block of trailers: chunk extensions have no limit of
+  // their own.
+  if (input.size() > impl_->framing_bytes_max) {
+    impl_->error = error_of_parser(http::error::header_limit);
+    return parse_state::failed;
+  }
+  return p.is_header_done() ? parse_state::body : parse_state::head;
+}
+
+// A body in a coding we don't know would be read as the next request.
+bool http_parser::head_is_understood() {
+  const auto& head = impl_->parser.get();
+  const auto coding = head[http::field::transfer_encoding];
+  if (!coding.empty() && !iequals({coding.data(), coding.size()}, "chunked")) {
+    impl_->error = {.status = 400, .message = "Transfer-Encoding may only be 'chunked'."};
+    return false;
+  }
+  const auto expect = head[http::field::expect];
+  if (!expect.empty() && !iequals({expect.data(), expect.size()}, "100-continue")) {
+    impl_->error = {.status = 417, .message = "Expect may only be '100-continue'."};
+    return false;
+  }
+  return true;
+}
+
+// Beast waits for the rest of a version behind the head's end, where there is none.
+bool http_parser::head_is_cut_short(const std::string& input) {
+  const std::size_t from = impl_->searched < 3 ? 0 : impl_->searched - 3;
+  impl_->searched = input.size();
+  if (input.find("\r\n\r\n", from) == input.npos) return false;
+  impl_->error = error_of_parser(http::error::bad_version);
+  return true;
+}
+
+std::size_t http_parser::body_bytes() const {
+  return impl_->parser.get().body().size();
+}
+
+bool http_parser::wants_continue() const {
+  auto& p = impl_->parser;
+  if (impl_->continue_answered || !p.is_header_done() || p.is_done()) return false;
+  const auto expect = p.get()[http::field::expect];
+  impl_->continue_answered = true;
+  return iequals({expect.data(), expect.size()}, "100-continue");
+}
+
+namespace {
+
+/// A target that names its host, as proxies are sent it, is served as the path; then its host
+/// counts, not the header's.
+void to_origin_form(http_request& request) {
+  const std::size_t scheme = request.target.find("://");
+  if (scheme == std::string::npos) return;
+  const std::string_view name = std::string_view{request.target}.substr(0, scheme);
+  if (!iequals(name, "http") && !iequals(name, "https")) return;
+  const std::size_t host = scheme + 3;
+  const std::size_t end = std::min(request.target.find_first_of("/?", host), request.target.size());
+  std::erase_if(request.headers, [](const auto& field) { return iequals(field.first, "Host"); });
+  request.headers.emplace_back("Host", request.target.substr(host, end - host));
+  request.target.erase(0, end);
+  if (!request.target.starts_with('/')) request.target.insert(0, "/");
+}
+
+}  // namespace
+
+http_request http_parser::take() {
+  auto message = impl_->parser.release();
+  http_request request;
+  request.method.assign(message.method_string().data(), message.method_string().size());
+  request.target.assign(message.target().data(), message.target().size());
+  request.http_1_0 = message.version() < 11;
+  request.keep_alive = message.keep_alive();
+  for (const auto& field : message)
+    request.headers.emplace_back(std::string{field.name_string()}, std::string{field.value()});
+  request.body = std::move(message.body());
+  to_origin_form(request);
+  return request;
+}
+
+const api_error& http_parser::error() const {
+  return impl_->error;
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,117 @@
+#include "net/json/json_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace troupe::net {
+namespace {
+
+/// Length of the well-formed UTF-8 character at the front of `s`, 0 when there is none.
+std::size_t utf8_length(std::string_view s) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned char lead = at(0);
+  if (lead < 0x80) return 1;
+  const std::size_t n = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || s.size() < n) return 0;
+  for (std::size_t i = 1; i < n; ++i)
+    if ((at(i) & 0xC0) != 0x80) return 0;
+  const unsigned char second = at(1);
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
+  if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+  return n;
+}
+
+void append_ascii(std::string& out, char c) {
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    default:
+      break;
+  }
+  if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+    out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+  } else {
+    out += c;
+  }
+}
+
+}  // namespace
+
+void append_json_escaped(std::string& out, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t n = utf8_length(text);
+    if (n == 1) {
+      append_ascii(out, text.front());
+    } else if (n == 0) {
+      out += "\xEF\xBF\xBD";
+    } else {
+      out += text.substr(0, n);
+    }
+    text.remove_prefix(n == 0 ? 1 : n);
+  }
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t n = utf8_length(text);
+    if (n == 0) return false;
+    text.remove_prefix(n);
+  }
+  return true;
+}
+
+void json_writer::separate() {
+  if (out_.empty()) return;
+  const char last = out_.back();
+  if (last != '{' && last != '[' && last != ':') out_ += ',';
+}
+
+json_writer& json_writer::open(char bracket) {
+  separate();
+  out_ += bracket;
+  return *this;
+}
+
+json_writer& json_writer::key(std::string_view name) {
+  string(name);
+  out_ += ':';
+  return *this;
+}
+
+json_writer& json_writer::string(std::string_view text) {
+  separate();
+  out_ += '"';
+  append_json_escaped(out_, text);
+  out_ += '"';
+  return *this;
+}
+
+json_writer& json_writer::number(double value) {
+  return std::isfinite(value) ? raw(fmt::format("{}", value)) : null();
+}
+
+json_writer& json_writer::number(float value) {
+  return std::isfinite(value) ? raw(fmt::format("{}", value)) : null();
+}
+
+json_writer& json_writer::raw(std::string_view json) {
+  separate();
+  out_ += json;
+  return *this;
+}
+
+}  // namespace troupe::net

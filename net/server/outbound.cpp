@@ -1,0 +1,34 @@
+#include "net/server/outbound.hpp"
+
+#include <utility>
+
+namespace troupe::net {
+
+push_result outbound::push(std::string frame, std::size_t credit) {
+  if (!empty() && bytes() + frame.size() > bytes_max_) return push_result::dropped;
+  waiting_ += frame;
+  if (credit != no_credit) waiting_credits_.push_back(credit);
+  return bytes() * 2 > bytes_max_ ? push_result::backpressure : push_result::ok;
+}
+
+bool outbound::begin_write() {
+  if (!writing_.empty() || waiting_.empty()) return false;
+  writing_.swap(waiting_);
+  writing_credits_.swap(waiting_credits_);
+  return true;
+}
+
+bool outbound::advance(std::size_t bytes) {
+  written_ += bytes;
+  if (written_ < writing_.size()) return false;
+  // The memory of a large reply is not the connection's to keep.
+  writing_.capacity() > kept_capacity ? std::string{}.swap(writing_) : writing_.clear();
+  written_ = 0;
+  return true;
+}
+
+std::vector<std::size_t> outbound::credits() {
+  return std::exchange(writing_credits_, {});
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,50 @@
+// What waits to be written on one connection: bounded, coalescing, pure. A frame may carry a
+// credit, the choice whose next delta may be asked for once the frame has left. Owned by one
+// connection and used on its strand only.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::net {
+
+enum class push_result : std::uint8_t { ok, backpressure, dropped };
+
+class outbound {
+ public:
+  /// Beyond `bytes_max` frames are dropped (an empty queue takes one of any size); from half of it
+  /// on, pushing answers backpressure.
+  explicit outbound(std::size_t bytes_max) : bytes_max_{bytes_max} {}
+
+  void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
+
+  static constexpr std::size_t no_credit = static_cast<std::size_t>(-1);
+  push_result push(std::string frame, std::size_t credit = no_credit);
+  /// Heads and replies in one piece, which are bounded elsewhere.
+  void push_always(std::string frame) { waiting_ += frame; }
+
+  /// Everything that waits becomes the one write in flight. False when a write is in flight or
+  /// nothing waits.
+  bool begin_write();
+  /// The part of the write in flight that has not left yet.
+  std::string_view writing() const { return std::string_view{writing_}.substr(written_); }
+  /// `bytes` more have left. True when the write is complete: then credits() are due.
+  bool advance(std::size_t bytes);
+  /// Credits of the write just completed; moves them out.
+  std::vector<std::size_t> credits();
+
+  bool writing_now() const { return !writing_.empty(); }
+  bool empty() const { return waiting_.empty() && writing_.empty(); }
+  std::size_t bytes() const { return waiting_.size() + writing_.size() - written_; }
+
+ private:
+  static constexpr std::size_t kept_capacity = 256 * 1024;
+  std::size_t bytes_max_;
+  std::string waiting_, writing_;
+  std::size_t written_ = 0;
+  std::vector<std::size_t> waiting_credits_, writing_credits_;
+};
+
+}  // namespace troupe::net

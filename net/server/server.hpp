@@ -1,0 +1,42 @@
+// The server: one port, its I/O threads and every connection. Owned by the program, which gives it
+// a generation engine and a metrics registry that outlive it. Knows the engine only through the
+// interfaces of actors/core and shows no Boost type. Never decides anything about a generation
+// beyond starting and cancelling it.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "actors/api/generation.hpp"
+#include "config/runtime_config.hpp"
+#include "net/server/metrics.hpp"
+
+namespace troupe::net {
+
+class server {
+ public:
+  server(const runtime_config&, core::generation_engine&, metrics&);
+  ~server();  ///< stop()
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+
+  /// Binds, listens, starts the I/O threads; answers the port. Throws std::runtime_error with one
+  /// line when the address cannot be used.
+  std::uint16_t start();
+
+  /// Stops accepting; /ready turns 503; new requests on open connections get 503
+  /// server_shutting_down; idle connections close. Requests in progress go on.
+  void drain();
+
+  /// No request in progress and no reply being written.
+  bool idle() const;
+
+  /// Closes every connection (their generations end as shutdown) and joins the threads. May be
+  /// called twice.
+  void stop();
+
+ private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace troupe::net

@@ -1,0 +1,229 @@
+// The block ledger once more, too plain to be wrong: a map from whole token chain to block, a list
+// of idle blocks in the order they came, holders as sets. Also keeps what each block contains,
+// which the real one never sees. Test only; each operation answers what went wrong in words, or
+// nothing.
+#pragma once
+#include <algorithm>
+#include <list>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/core/blocks/block_ledger.hpp"
+
+namespace troupe::core {
+
+struct naive_ledger {
+  struct chain {
+    cache_scope scope;
+    std::vector<token_id> tokens;  // from the very beginning
+    auto operator<=>(const chain&) const = default;
+    bool starts(const chain& other) const {
+      return scope == other.scope && tokens.size() <= other.tokens.size() &&
+             std::equal(tokens.begin(), tokens.end(), other.tokens.begin());
+    }
+  };
+  struct holder {
+    std::vector<block_id> blocks;
+    std::optional<cache_scope> scope;
+    std::size_t found = 0;
+    std::vector<token_id> tokens;  // computed and told
+    bool lost = false;             // the chain it follows was taken out of the cache
+  };
+
+  explicit naive_ledger(ledger_options o)
+      : options(o), content(o.total_blocks), holders(o.total_blocks) {
+    for (block_id b = 0; b < o.total_blocks; ++b) free.insert(b);
+  }
+
+  ledger_options options;
+  std::set<block_id> free, quarantined;
+  std::list<block_id> idle;
+  std::map<chain, block_id> cache;
+  std::map<lease_id, holder> leases;
+  std::vector<std::optional<chain>> content;  // none: whatever somebody left there
+  std::vector<std::set<lease_id>> holders;
+  block_counts sums;
+
+  chain chain_of(const cache_scope& scope, const std::vector<token_id>& tokens,
+                 std::size_t blocks) const {
+    return {scope,
+            {tokens.begin(),
+             tokens.begin() + static_cast<std::ptrdiff_t>(blocks * options.block_size)}};
+  }
+  const chain* cached_as(block_id b) const {
+    for (const auto& [c, held] : cache)
+      if (held == b) return &c;
+    return nullptr;
+  }
+  void take_out(const chain& gone) {
+    for (auto it = cache.begin(); it != cache.end();) {
+      if (!gone.starts(it->first)) {
+        ++it;
+        continue;
+      }
+      for (auto& [id, l] : leases)
+        if (l.scope && !l.tokens.empty() && chain{*l.scope, l.tokens} == it->first) l.lost = true;
+      if (holders[it->second].empty() && std::erase(idle, it->second) > 0) free.insert(it->second);
+      it = cache.erase(it);
+    }
+  }
+
+  std::string reserve(const core::reserve& ask, const std::optional<block_ledger::grant>& got) {
+    const bool looks = ask.prefix && options.prefix_caching && !leases.contains(ask.lease);
+    std::vector<block_id> found;
+    for (std::size_t n = 1;
+         looks && n <= ask.count && n * options.block_size < ask.prefix->tokens.size(); ++n) {
+      const auto at = cache.find(chain_of(ask.prefix->scope, ask.prefix->tokens, n));
+      if (at == cache.end()) break;
+      found.push_back(at->second);
+    }
+    const auto idle_found =
+        std::count_if(found.begin(), found.end(), [&](block_id b) { return holders[b].empty(); });
+    const auto usable = free.size() + idle.size() - static_cast<std::size_t>(idle_found);
+    if (std::uint64_t{ask.count} - found.size() + ask.keep_free > usable)
+      return got ? "granted too much" : "";
+    if (!got) return "denied what there is";
+    if (got->blocks.size() != ask.count || got->cached != found.size())
+      return "granted another number";
+    if (!std::equal(found.begin(), found.end(), got->blocks.begin())) return "found other blocks";
+    for (std::size_t n = 0; n < found.size(); ++n)
+      if (content[found[n]] != chain_of(ask.prefix->scope, ask.prefix->tokens, n + 1))
+        return "found other contents";
+    sums.allocated_total += ask.count;
+    if (ask.count == 0) return "";
+    auto& l = leases[ask.lease];
+    if (looks) {
+      l.scope = ask.prefix->scope;
+      l.found = found.size();
+      l.tokens = chain_of(*l.scope, ask.prefix->tokens, l.found).tokens;
+    }
+    for (std::size_t n = 0; n < got->blocks.size(); ++n) {
+      const auto b = got->blocks[n];
+      if (n < found.size()) {
+        idle.remove(b);
+      } else {
+        if (free.empty()) {
+          const auto before = idle.size();
+          take_out(chain(*cached_as(idle.front())));
+          sums.evicted_total += before - idle.size();
+        }
+        if (free.erase(b) == 0) return "granted a block that is not free";
+      }
+      holders[b].insert(ask.lease);
+      l.blocks.push_back(b);
+    }
+    return "";
+  }
+
+  /// A lease computes something into a block of its own that nobody was told of yet.
+  std::string scribble(lease_id id, std::size_t nth) {
+    const auto b = leases.at(id).blocks[nth];
+    if (holders[b].size() != 1) return "wrote into a shared block";
+    if (cached_as(b)) return "wrote into a block others can find";
+    content[b].reset();
+    return "";
+  }
+
+  std::string publish(const core::publish& m, bool answer) {
+    const auto it = leases.find(m.lease);
+    const auto size = options.block_size;
+    const bool right = it != leases.end() && m.first * size == it->second.tokens.size() &&
+                       m.tokens.size() % size == 0 &&
+                       m.first + m.tokens.size() / size <= it->second.blocks.size();
+    if (answer != right) return right ? "refused to publish" : "published nonsense";
+    if (!right) return "";
+    auto& l = it->second;
+    for (std::size_t n = m.first; n < m.first + m.tokens.size() / size; ++n) {
+      if (auto wrong = scribble(m.lease, n); !wrong.empty()) return wrong;
+      const auto begin = m.tokens.begin() + static_cast<std::ptrdiff_t>((n - m.first) * size);
+      l.tokens.insert(l.tokens.end(), begin, begin + size);
+      const chain whole{l.scope.value_or(cache_scope{}), l.tokens};
+      content[l.blocks[n]] = whole;
+      if (l.scope && !l.lost) cache.emplace(whole, l.blocks[n]);
+    }
+    return "";
+  }
+
+  std::string release(const core::release& m, const block_ledger::give_back& got) {
+    const auto it = leases.find(m.lease);
+    if (it == leases.end()) {
+      ++sums.empty_releases;
+      return got == block_ledger::give_back{} ? "" : "an unknown lease gave something back";
+    }
+    const auto l = it->second;
+    leases.erase(it);
+    block_ledger::give_back all{static_cast<std::uint32_t>(l.blocks.size()), 0};
+    for (auto n = l.blocks.size(); n-- > 0;) {
+      const auto b = l.blocks[n];
+      holders[b].erase(m.lease);
+      if (!holders[b].empty()) continue;
+      ++all.usable;
+      const auto* cached = cached_as(b);
+      if (cached && m.forget && n >= l.found &&
+          std::none_of(cache.begin(), cache.end(),
+                       [&](const auto& c) { return c.second != b && cached->starts(c.first); })) {
+        take_out(chain(*cached));
+        cached = nullptr;
+      }
+      if (cached)
+        idle.push_back(b);
+      else
+        free.insert(b);
+    }
+    sums.released_total += l.blocks.size();
+    return got == all ? "" : "gave back another number";
+  }
+
+  std::string quarantine_unknown(const std::vector<lease_id>& live, std::uint32_t got) {
+    std::uint32_t lost = 0;
+    for (auto it = leases.begin(); it != leases.end();) {
+      if (std::find(live.begin(), live.end(), it->first) != live.end()) {
+        ++it;
+        continue;
+      }
+      const auto [id, l] = *it;
+      it = leases.erase(it);
+      for (const auto b : l.blocks) {
+        if (holders[b].size() == 1)
+          if (const auto* cached = cached_as(b)) take_out(chain(*cached));
+        holders[b].erase(id);
+        if (!holders[b].empty()) continue;
+        quarantined.insert(b);
+        ++lost;
+      }
+    }
+    return got == lost ? "" : "quarantined another number";
+  }
+
+  /// Empty when the real one is in the same state, as far as it can be seen from outside.
+  std::string compare(const block_ledger& real) {
+    if (auto broken = real.check(); !broken.empty()) return "check: " + broken;
+    if (!real.conserved()) return "not conserved";
+    sums.total = options.total_blocks;
+    sums.free = static_cast<std::uint32_t>(free.size());
+    sums.cached = static_cast<std::uint32_t>(idle.size());
+    sums.quarantined = static_cast<std::uint32_t>(quarantined.size());
+    sums.leased = static_cast<std::uint32_t>(
+        std::count_if(holders.begin(), holders.end(), [](const auto& h) { return !h.empty(); }));
+    if (real.counts() != sums) return "other counts";
+    const auto census = real.census();
+    const std::set<block_id> cached(idle.begin(), idle.end());
+    for (block_id b = 0; b < options.total_blocks; ++b) {
+      using place = block_ledger::place;
+      const auto where = !holders[b].empty()       ? place::leased
+                         : free.contains(b)        ? place::free
+                         : quarantined.contains(b) ? place::quarantined
+                                                   : place::cached;
+      if (where == place::cached && !cached.contains(b)) return "the model lost a block";
+      if (census[b].where != where) return "block " + std::to_string(b) + " is elsewhere";
+      if (census[b].holders != std::vector<lease_id>(holders[b].begin(), holders[b].end()))
+        return "block " + std::to_string(b) + " has other holders";
+    }
+    return "";
+  }
+};
+
+}  // namespace troupe::core

@@ -1,0 +1,325 @@
+#include "tools/cli/estimate.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "config/log.hpp"
+#include "gpu/host_limits.hpp"
+#include "gpu/model/gguf/gguf.hpp"
+#include "tools/cli/memory_plan.hpp"
+
+namespace troupe {
+namespace {
+
+struct number_option {
+  const char* name;
+  std::uint64_t low, high;
+  const char* meaning;
+};
+
+// The highest values are those a model file may hold.
+constexpr std::array numbers{
+    number_option{"max-model-len", 1, 1 << 24,
+                  "tokens of a sequence [the model's context; 4096 from dimensions]"},
+    number_option{"max-num-seqs", 1, 4096, "sequences at once [32]"},
+    number_option{"block-size", 16, 32, "tokens of a KV block, 16 or 32 [16]"},
+    number_option{"layers", 1, 1024, "instead of MODEL, with --width and --heads"},
+    number_option{"width", 1, 1 << 16, "embedding length"},
+    number_option{"heads", 1, 1024, "query heads"},
+    number_option{"kv-heads", 1, 1024, "key and value heads [--heads]"},
+    number_option{"head-dim", 1, 1 << 12, "values of a head [--width / --heads]"},
+    number_option{"vocab", 1, 1 << 22,
+                  "tokens of the vocabulary; with --ffn the weights are estimated too"},
+    number_option{"ffn", 1, 1 << 18, "feed-forward length"}};
+
+constexpr std::array kv_types{std::pair{"f16", 2}, std::pair{"bf16", 2}, std::pair{"f32", 4},
+                              std::pair{"int8", 1}};
+constexpr std::array weight_types{
+    gpu::tensor_type::f32,  gpu::tensor_type::f16,  gpu::tensor_type::bf16,
+    gpu::tensor_type::q8_0, gpu::tensor_type::q6_k, gpu::tensor_type::q5_k,
+    gpu::tensor_type::q4_k, gpu::tensor_type::q4_1, gpu::tensor_type::q4_0};
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char ch) { return std::tolower(ch); });
+  return text;
+}
+
+std::string kv_type_names() {
+  std::string out;
+  for (const auto& [name, bytes] : kv_types) out += (out.empty() ? "" : ", ") + std::string(name);
+  return out;
+}
+
+std::string weight_type_names() {
+  std::string out;
+  for (const auto type : weight_types) out += (out.empty() ? "" : ", ") + lower(gpu::name_of(type));
+  return out;
+}
+
+bool times(std::uint64_t& product, std::uint64_t factor) {
+  return !__builtin_mul_overflow(product, factor, &product);
+}
+
+/// What the command line said, and what is wrong with it.
+class arguments {
+ public:
+  explicit arguments(const CLI::App& app) : app_(app) {
+    for (const auto& one : numbers) read(one);
+  }
+
+  std::string text(const std::string& name) const {
+    const auto words = app_.get_option(name)->results();
+    return words.empty() ? std::string() : words.back();
+  }
+  std::uint64_t number(const std::string& name, std::uint64_t otherwise) const {
+    const auto found = numbers_.find(name);
+    return found == numbers_.end() ? otherwise : found->second;
+  }
+  bool has(const std::string& name) const { return app_.get_option("--" + name)->count() > 0; }
+  void problem(const std::string& what) { problems_.push_back(what); }
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  void read(const number_option& one) {
+    const auto given = text(std::string("--") + one.name);
+    if (given.empty() && !has(one.name)) return;
+    std::uint64_t value = 0;
+    const auto end = given.data() + given.size();
+    const auto result = std::from_chars(given.data(), end, value);
+    const auto range = fmt::format("{}..{}", one.low, one.high);
+    if (result.ptr != end || result.ec == std::errc::invalid_argument)
+      problem(fmt::format("--{}: '{}' is not a whole number, {}", one.name, given, range));
+    else if (result.ec != std::errc{} || value < one.low || value > one.high)
+      problem(fmt::format("--{}: {} is outside {}", one.name, given, range));
+    else if (std::string_view(one.name) == "block-size" && value != 16 && value != 32)
+      problem(fmt::format("--block-size: {} is not 16 or 32", given));
+    else
+      numbers_[one.name] = value;
+  }
+
+  const CLI::App& app_;
+  std::map<std::string, std::uint64_t> numbers_;
+  std::vector<std::string> problems_;
+};
+
+/// Dimensions of any architecture whose metadata follows the usual names; the weights as the device
+/// would repack them when it can load the file.
+void read_model(const std::string& path, memory_estimate& e) {
+  const auto file = gpu::gguf_file::open_any(path);
+  const auto prefix = file.get_string("general.architecture") + ".";
+  const auto positive = [&](const std::string& key, std::uint64_t value) {
+    if (value == 0 || value > 1u << 24)
+      file.fail(key + ": " + std::to_string(value) + ", expected 1 to 16777216");
+    return value;
+  };
+  const auto get = [&](const std::string& key) {
+    return positive(prefix + key, file.get_uint(prefix + key));
+  };
+  const auto find = [&](const std::string& key, std::uint64_t otherwise) {
+    return positive(prefix + key, file.find_uint(prefix + key).value_or(otherwise));
+  };
+  const auto* name = file.find_string("general.name");
+  e.name = name != nullptr && !name->empty() ? *name : path;
+  e.layers = get("block_count");
+  e.width = get("embedding_length");
+  e.heads = get("attention.head_count");
+  e.kv_heads = find("attention.head_count_kv", e.heads);
+  e.head_dim = find("attention.key_length", std::max<std::uint64_t>(1, e.width / e.heads));
+  e.ffn = file.find_uint(prefix + "feed_forward_length").value_or(0);
+  const auto trained = get("context_length");
+  e.context = e.context == 0 ? trained : std::min(e.context, trained);
+  const auto* tokens = file.find_strings("tokenizer.ggml.tokens");
+  e.vocab = tokens == nullptr ? 0 : tokens->size();
+  e.file_bytes = file.size_bytes();
+  try {
+    const auto loadable = gpu::gguf_file::open(path);
+    gpu::model_config::from_gguf(loadable);  // throws for what the server would refuse
+    e.weight_bytes = packed_weight_bytes(loadable);
+    e.weight_source = "resident as repacked";
+  } catch (const gpu::model_error&) {
+    e.weight_bytes = e.file_bytes;
+    e.weight_source = "taken as resident: this build cannot load the file, see troupe inspect";
+  }
+}
+
+void read_dimensions(arguments& a, memory_estimate& e) {
+  for (const char* name : {"layers", "width", "heads"})
+    if (!a.has(name))
+      a.problem(std::string("--") + name +
+                ": missing; without MODEL, --layers, --width and --heads are needed");
+  e.layers = a.number("layers", 1);
+  e.width = a.number("width", 1);
+  e.heads = a.number("heads", 1);
+  e.kv_heads = a.number("kv-heads", e.heads);
+  if (!a.problems().empty()) return;
+  if (e.heads % e.kv_heads != 0)
+    a.problem(fmt::format("--kv-heads: {} does not divide --heads {}", e.kv_heads, e.heads));
+  if (!a.has("head-dim") && e.width % e.heads != 0)
+    a.problem(
+        fmt::format("--heads: {} does not divide --width {}; give --head-dim", e.heads, e.width));
+  e.head_dim = a.number("head-dim", e.width / e.heads);
+  e.vocab = a.number("vocab", 0);
+  e.ffn = a.number("ffn", 0);
+  if (e.context == 0) e.context = 4096;
+  const auto type = a.text("--weight-type").empty() ? "f16" : lower(a.text("--weight-type"));
+  const auto found = std::find_if(weight_types.begin(), weight_types.end(),
+                                  [&](auto one) { return lower(gpu::name_of(one)) == type; });
+  if (found == weight_types.end())
+    return a.problem("--weight-type: '" + type + "' is not one of " + weight_type_names());
+  if (e.vocab == 0 || e.ffn == 0) return;
+  // At the highest values above this stays below 2^53.
+  const auto attention = 2 * e.width * e.head_dim * (e.heads + e.kv_heads);
+  const auto parameters = e.layers * (attention + 3 * e.width * e.ffn) + 2 * e.vocab * e.width;
+  e.weight_bytes = parameters * gpu::block_bytes(*found) / gpu::block_elements(*found);
+  e.weight_source = fmt::format("as {}: {} parameters of a Llama with an output head of its own",
+                                type, parameters);
+}
+
+}  // namespace
+
+bool memory_estimate::complete() {
+  token_bytes = 2;
+  bool fits = times(token_bytes, layers) && times(token_bytes, kv_heads) &&
+              times(token_bytes, head_dim) && times(token_bytes, kv_value_bytes);
+  blocks_per_sequence = (context + block_size - 1) / block_size;
+  sequence_bytes = token_bytes;
+  fits = fits && times(sequence_bytes, blocks_per_sequence * block_size);
+  pool_blocks = blocks_per_sequence * sequences;
+  pool_bytes = sequence_bytes;
+  fits = fits && times(pool_bytes, sequences);
+  table_bytes = pool_blocks * sizeof(std::uint32_t);
+  total_bytes = pool_bytes;
+  for (const auto part : {weight_bytes.value_or(0), table_bytes, working_memory})
+    fits = fits && !__builtin_add_overflow(total_bytes, part, &total_bytes);
+  return fits;
+}
+
+std::string estimate_words(const memory_estimate& e, std::uint64_t available) {
+  std::string out = fmt::format("model       {}{} layers, width {}, {} heads, {} kv heads of {}\n",
+                                e.name.empty() ? "" : e.name + ": ", e.layers, e.width, e.heads,
+                                e.kv_heads, e.head_dim);
+  if (e.file_bytes)
+    out += fmt::format("weights     {} file, {} {}\n", format_size(*e.file_bytes),
+                       format_size(*e.weight_bytes), e.weight_source);
+  else if (e.weight_bytes)
+    out += fmt::format("weights     {} {}\n", format_size(*e.weight_bytes), e.weight_source);
+  else
+    out += "weights     not counted: give --vocab and --ffn\n";
+  out += fmt::format("kv a token  {} = 2 x {} layers x {} kv heads x {} head dim x {} bytes ({})\n",
+                     format_size(e.token_bytes), e.layers, e.kv_heads, e.head_dim, e.kv_value_bytes,
+                     e.kv_type);
+  out += fmt::format("a sequence  {} for {} tokens, {} blocks of {}\n",
+                     format_size(e.sequence_bytes), e.context, e.blocks_per_sequence, e.block_size);
+  out += fmt::format("pool        {} for {} sequences of that length, {} blocks\n",
+                     format_size(e.pool_bytes), e.sequences, e.pool_blocks);
+  out +=
+      fmt::format("tables      {} of block tables, 4 bytes a block\n", format_size(e.table_bytes));
+  out +=
+      fmt::format("total       {} with {} to work in; this process may use {}: {}\n",
+                  format_size(e.total_bytes), format_size(working_memory), format_size(available),
+                  e.total_bytes <= available ? "it fits" : "it does not fit");
+  if (e.total_bytes <= available) return out;
+  const auto others = e.total_bytes - e.pool_bytes;
+  const auto tokens =
+      available > others ? (available - others) / (e.token_bytes * e.block_size) * e.block_size : 0;
+  return out + fmt::format("            what is left for the pool holds {} tokens\n", tokens);
+}
+
+std::string estimate_json(const memory_estimate& e, std::uint64_t available) {
+  log_fields out{{"model", e.name},
+                 {"layers", e.layers},
+                 {"width", e.width},
+                 {"heads", e.heads},
+                 {"kv_heads", e.kv_heads},
+                 {"head_dim", e.head_dim},
+                 {"vocabulary", e.vocab},
+                 {"ffn", e.ffn},
+                 {"context", e.context},
+                 {"sequences", e.sequences},
+                 {"block_size", e.block_size},
+                 {"kv_cache_dtype", e.kv_type}};
+  if (e.file_bytes) out.push_back({"file_bytes", *e.file_bytes});
+  if (e.weight_bytes) out.push_back({"weight_bytes", *e.weight_bytes});
+  for (const auto& [key, value] :
+       {std::pair<const char*, std::uint64_t>{"kv_bytes_per_token", e.token_bytes},
+        {"kv_bytes_per_sequence", e.sequence_bytes},
+        {"pool_blocks", e.pool_blocks},
+        {"pool_bytes", e.pool_bytes},
+        {"block_table_bytes", e.table_bytes},
+        {"working_bytes", working_memory},
+        {"total_bytes", e.total_bytes},
+        {"available_bytes", available}})
+    out.push_back({key, value});
+  out.push_back({"fits", e.total_bytes <= available});
+  return to_json(out) + "\n";
+}
+
+estimate_command::estimate_command(CLI::App& app)
+    : app_(app.add_subcommand("estimate", "memory of MODEL, or of given dimensions")) {
+  app_->add_option("model")->description("GGUF file")->type_name("MODEL");
+  for (const auto& one : numbers)
+    app_->add_option(std::string("--") + one.name)->description(one.meaning)->type_name("N");
+  app_->add_option("--kv-cache-dtype")
+      ->description("of the cache: " + kv_type_names() + " [f16, the one that serve uses]");
+  app_->add_option("--weight-type")
+      ->description("with dimensions: " + weight_type_names() + " [f16]");
+  app_->add_flag("--json")->description(
+      "JSON instead of words (the default when not on a terminal)");
+  for (auto* option : app_->get_options())
+    if (!option->get_lnames().empty() && option->get_lnames()[0] != "help")
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app_->footer(
+      "bytes of a token  = 2 (K and V) x layers x kv heads x head dim x bytes of a value\n"
+      "bytes of the pool = those x tokens of a sequence, rounded up to blocks, x sequences\n"
+      "Dimensions come from the file's metadata (ARCH.block_count, attention.head_count_kv, ...); "
+      "memory this\n"
+      "process may use from /proc/meminfo and the cgroup's limit, whichever is less.");
+}
+
+bool estimate_command::given() const {
+  return app_->parsed();
+}
+
+early_exit estimate_command::run(bool on_terminal) const {
+  arguments a(*app_);
+  memory_estimate e;
+  const auto model = a.text("model");
+  e.context = a.number("max-model-len", 0);
+  e.sequences = a.number("max-num-seqs", runtime_config{}.max_num_seqs);
+  e.block_size = a.number("block-size", runtime_config{}.block_size);
+  e.kv_type = a.text("--kv-cache-dtype").empty() ? "f16" : a.text("--kv-cache-dtype");
+  for (const auto& [name, bytes] : kv_types)
+    if (e.kv_type == name) e.kv_value_bytes = static_cast<std::uint64_t>(bytes);
+  if (e.kv_value_bytes == 0)
+    a.problem("--kv-cache-dtype: '" + e.kv_type + "' is not one of " + kv_type_names());
+  if (model.empty()) {
+    read_dimensions(a, e);
+  } else {
+    for (const char* name :
+         {"layers", "width", "heads", "kv-heads", "head-dim", "vocab", "ffn", "weight-type"})
+      if (a.has(name))
+        a.problem(std::string("--") + name + ": not beside MODEL, which says it itself");
+  }
+  try {
+    if (a.problems().empty() && !model.empty()) read_model(model, e);
+  } catch (const std::exception& error) {
+    a.problem(error.what());
+  }
+  if (a.problems().empty() && !e.complete())
+    a.problem("the bytes of this many tokens do not fit 64 bits");
+  if (!a.problems().empty()) {
+    std::string text;
+    for (const auto& problem : a.problems()) text += "troupe: " + problem + "\n";
+    return {2, text};
+  }
+  const auto available = gpu::available_memory();
+  const bool json = app_->get_option("--json")->count() > 0 || !on_terminal;
+  return {0, json ? estimate_json(e, available) : estimate_words(e, available)};
+}
+
+}  // namespace troupe

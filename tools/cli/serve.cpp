@@ -1,0 +1,263 @@
+#include "tools/cli/serve.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "actors/embedding/prewarm.hpp"
+#include "actors/runtime.hpp"
+#include "config/log.hpp"
+#include "gpu/host_limits.hpp"
+#include "net/server/server.hpp"
+#include "tools/cli/memory_plan.hpp"
+#include "tools/cli/profile_report.hpp"
+#include "tools/cli/startup_report.hpp"
+
+namespace troupe {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int exit_usage = 2, exit_engine_failed = 70;
+
+/// Metrics that also write the log line of every ended request.
+class serving_observer final : public net::metrics {
+ public:
+  void on_end(const core::request_record& record) override {
+    net::metrics::on_end(record);
+    const auto ms = [](std::uint64_t us) { return static_cast<double>(us) / 1000.0; };
+    log_event(log_level::info, "request_ended",
+              {{"id", record.label},
+               {"request", record.id.value},
+               {"reason",
+                std::string(record.reason == core::end_reason::refused ? name_of(record.why_refused)
+                                                                       : name_of(record.reason))},
+               {"prompt_tokens", std::uint64_t{record.usage.prompt}},
+               {"cached_tokens", std::uint64_t{record.usage.cached}},
+               {"completion_tokens", std::uint64_t{record.usage.completion}},
+               {"queue_ms", ms(record.times.queue_us)},
+               {"first_token_ms", ms(record.times.first_token_us)},
+               {"total_ms", ms(record.times.total_us)},
+               {"preemptions", std::uint64_t{record.preemptions}}});
+  }
+  void on_violation(const std::string& invariant) override {
+    net::metrics::on_violation(invariant);
+    log_event(log_level::error, "invariant_violated", {{"invariant", invariant}});
+  }
+};
+
+/// SIGTERM, SIGINT, SIGHUP and the engine's death, as events one thread can wait for.
+class shutdown_events {
+ public:
+  shutdown_events() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    // A terminal that closes; nohup has it ignored.
+    struct sigaction hangup {};
+    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+      sigaddset(&signals_, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals_,
+                    nullptr);  // before any thread starts, so that all inherit it
+    std::signal(SIGPIPE, SIG_IGN);
+    signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC);
+    failed_fd_ = eventfd(0, EFD_CLOEXEC);
+    if (signal_fd_ < 0 || failed_fd_ < 0)
+      throw std::runtime_error("no descriptor left for signals");
+  }
+  ~shutdown_events() {
+    close(signal_fd_);
+    close(failed_fd_);
+  }
+  shutdown_events(const shutdown_events&) = delete;
+  shutdown_events& operator=(const shutdown_events&) = delete;
+
+  void engine_failed() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = write(failed_fd_, &one, sizeof one);
+  }
+
+  enum class event { none, signal, engine_failed };
+  event wait(int timeout_ms) {
+    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {failed_fd_, POLLIN, 0}};
+    if (poll(fds, 2, timeout_ms) <= 0) return event::none;
+    if (fds[1].revents & POLLIN) return event::engine_failed;
+    signalfd_siginfo info;
+    [[maybe_unused]] const auto got = read(signal_fd_, &info, sizeof info);
+    return event::signal;
+  }
+
+ private:
+  sigset_t signals_{};
+  int signal_fd_ = -1, failed_fd_ = -1;
+};
+
+void print_line(const std::string& text) {
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void announce(const runtime_config& config, const core::generation_engine& engine,
+              std::uint16_t port, double seconds) {
+  const auto host =
+      config.host.find(':') == std::string::npos ? config.host : "[" + config.host + "]";
+  const auto url = fmt::format("http://{}:{}", host, port);
+  const auto key = config.api_keys.empty() ? "" : " -H 'Authorization: Bearer KEY'";
+  const auto curl = fmt::format(
+      "curl -N {}/v1/chat/completions{} -H 'Content-Type: application/json' "
+      "-d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Tell me a "
+      "story\"}}],\"stream\":true,\"max_tokens\":64}}'",
+      url, key);
+  if (config.json)
+    print_line(to_json(log_fields{{"event", std::string("ready")},
+                                  {"url", url},
+                                  {"port", std::uint64_t{port}},
+                                  {"model", engine.card().name},
+                                  {"seconds", seconds},
+                                  {"curl", curl}}));
+  else
+    print_line(fmt::format("ready in {:.2f} s: {}  try: {}", seconds, url, curl));
+}
+
+/// Runs until a signal has drained the server, or the engine died.
+int wait_for_end(shutdown_events& events, const runtime_config& config, runtime& engine,
+                 net::server& server) {
+  auto event = shutdown_events::event::none;
+  while (event == shutdown_events::event::none) event = events.wait(-1);
+  if (event == shutdown_events::event::signal) {
+    log_event(log_level::info, "draining", {{"shutdown_timeout_s", config.shutdown_timeout_s}});
+    server.drain();
+    engine.drain();
+    const auto until =
+        steady_clock::now() + std::chrono::duration<double>(config.shutdown_timeout_s);
+    event = shutdown_events::event::none;
+    while (event == shutdown_events::event::none && steady_clock::now() < until &&
+           !(engine.wait_stopped(std::chrono::milliseconds(0)) && server.idle()))
+      event = events.wait(10);
+  }
+  const bool failed = event == shutdown_events::event::engine_failed || engine.health().failed;
+  engine.stop(core::end_reason::shutdown);
+  engine.wait_stopped(std::chrono::seconds(5));
+  // What ended by name still has to reach its client.
+  const auto until = steady_clock::now() + std::chrono::seconds(1);
+  while (!server.idle() && steady_clock::now() < until) events.wait(5);
+  server.stop();
+  log_event(failed ? log_level::error : log_level::info, "stopped");
+  return failed ? exit_engine_failed : 0;
+}
+
+/// On standard error, as words or one line of JSON; like the log it waits for no reader, and it
+/// fits what a pipe takes.
+void tell_profile(const gpu::device_profile& profile, bool json) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  nlohmann::ordered_json line{{"time", now.count()}, {"level", "info"}, {"event", "profile"}};
+  line.update(profile_json(profile));
+  const std::string text = json ? line.dump() + "\n" : profile_words(profile);
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) return;
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+}
+
+/// --prewarm: an exit code where there is nothing to serve.
+std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint32_t pool_blocks,
+                        shutdown_events& events) {
+  if (config.prewarm.empty()) return std::nullopt;
+  auto event = shutdown_events::event::none;
+  const auto done = prewarm(engine, config.prewarm, config.block_size, pool_blocks, [&] {
+    if (event == shutdown_events::event::none) event = events.wait(0);
+    return event != shutdown_events::event::none;
+  });
+  for (const auto& problem : done.problems)
+    std::fprintf(stderr, "troupe: --prewarm %s: %s\n", config.prewarm.c_str(), problem.c_str());
+  if (!done.problems.empty()) return exit_usage;
+  if (done.interrupted) return event == shutdown_events::event::signal ? 0 : exit_engine_failed;
+  if (!done.warning.empty())
+    log_event(log_level::warn, "prewarm_beyond_the_pool", {{"why", done.warning}});
+  if (config.json)
+    print_line(to_json(log_fields{{"event", std::string("prewarmed")},
+                                  {"prompts", std::uint64_t{done.prompts}},
+                                  {"tokens", done.tokens}}));
+  else
+    print_line(fmt::format("prewarmed {} tokens of {} prompts", done.tokens, done.prompts));
+  return std::nullopt;
+}
+
+/// --panel-cache: one line, whatever became of it.
+void tell_panels(const gpu::weight_report& weights) {
+  using enum gpu::weight_report::panel_cache;
+  if (weights.panels == off) return;
+  const bool told = weights.panels == used || weights.panels == written;
+  const std::string event = weights.panels == used      ? "panel_cache_used"
+                            : weights.panels == written ? "panel_cache_written"
+                            : weights.panels == rebuilt ? "panel_cache_rebuilt"
+                                                        : "panel_cache_not_written";
+  log_fields fields{{"path", weights.path}, {"seconds", weights.seconds}};
+  if (!told) fields.emplace_back("why", weights.why);
+  log_event(told ? log_level::info : log_level::warn, event, fields);
+}
+
+int run(runtime_config& config) {
+  const auto began = steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(steady_clock::now() - began).count();
+  };
+  shutdown_events events;
+  const auto model = gpu::load_model(config.model);
+  const double model_seconds = seconds();
+  const auto pool =
+      plan_pool(config, model->config, packed_weight_bytes(model->file), gpu::available_memory());
+  if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
+  gpu::backend_options options{config.threads, config.isa, config.block_size, pool.blocks};
+  options.profile = config.profile;
+  options.panel_cache = config.panel_cache;
+  std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
+  model->file.release_data();  // whoever truncates the served file must not end the process
+  const double load_seconds = seconds();
+  tell_panels(device->info().weights);
+  serving_observer watcher;
+  runtime engine(config, model, device, watcher, [&](const std::string& what) {
+    log_event(log_level::error, "engine_failed", {{"what", what}});
+    events.engine_failed();
+  });
+  if (const auto code = warm(config, engine, pool.blocks, events)) return *code;
+  net::server server(config, engine, watcher);
+  const auto port = server.start();
+  const startup_facts facts{config,          *model,       device->info(),
+                            engine.limits(), load_seconds, model_seconds};
+  print_line(config.json ? startup_json(facts) : startup_words(facts));
+  if (block_table_share(facts) > 0.10)
+    log_event(log_level::warn, "block_tables_large", {{"share", block_table_share(facts)}});
+  if (const auto cut = context_warning(facts); !cut.empty())
+    log_event(log_level::warn, "context_beyond_the_model", {{"why", cut}});
+  announce(config, engine, port, seconds());
+  const int code = wait_for_end(events, config, engine, server);
+  if (config.profile) tell_profile(device->profile(), config.json);
+  return code;
+}
+
+}  // namespace
+
+int serve(runtime_config config) {
+  config.json =
+      config.log_format == "json" || (config.log_format == "auto" && !isatty(STDOUT_FILENO));
+  configure_log(config.log_level, config.json);
+  try {
+    return run(config);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "troupe: %s\n", e.what());
+    return exit_usage;
+  }
+}
+
+}  // namespace troupe
