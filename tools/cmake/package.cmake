@@ -12,7 +12,7 @@ install(TARGETS troupe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS troupe_runtime troupe_actors troupe_core troupe_gpu troupe_cpu troupe_model troupe_config troupe_options
   EXPORT troupe_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# Include paths stay those of the tree: "actors/embedding/caf_system.hpp" is include/troupe/actors/embedding.hpp. The shells and what
+# Include paths stay those of the tree: "actors/embedding/caf_system.hpp" is include/troupe/actors/embedding/caf_system.hpp. The shells and what
 # only they use stay here.
 install(DIRECTORY actors config gpu DESTINATION include/troupe FILES_MATCHING PATTERN "*.hpp" PATTERN "gpu/cpu" EXCLUDE
   PATTERN "*_actor.hpp" EXCLUDE PATTERN "actors/runtime" EXCLUDE PATTERN "actors/fail_stop.hpp" EXCLUDE

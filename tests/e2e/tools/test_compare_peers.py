@@ -11,7 +11,7 @@ import time
 import peer_report
 import pytest
 
-script = pathlib.Path(__file__).resolve().parents[2] / "tools/compare_peers"
+script = pathlib.Path(__file__).resolve().parents[3] / "tools/compare_peers"
 
 # Each notes that it ran and prints figures that only depend on its arguments.
 STAND_IN = """#!{python}

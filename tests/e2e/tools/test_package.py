@@ -41,7 +41,7 @@ def examples(installed, tmp_path_factory):
 def test_the_prefix_holds_the_program_and_no_path_of_the_tree(installed):
     assert "serve" in run(installed / "bin/troupe", "--help")
     files = [path for path in installed.rglob("*") if path.suffix in (".cmake", ".hpp")]
-    assert (installed / "include/troupe/actors/embedding.hpp") in files
+    assert (installed / "include/troupe/actors/embedding/caf_system.hpp") in files
     assert [path for path in files if str(root) in path.read_text()] == []
 
 
