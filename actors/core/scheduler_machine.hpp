@@ -2,7 +2,7 @@
 // plan of the next step, preemption, pins, retiring. A pure value: no CAF, clock, thread or log;
 // copyable and hashable; time comes in.
 //
-// Rules (state x event table: actors/README.md):
+// Rules (state x event table: actors/STATES.md):
 //  - at most one step in flight; the next is planned only after step_done or step_failed of the
 //  last;
 //  - a request that ended while a step or a move names it is `retiring`: nothing is planned for it,

@@ -1,4 +1,4 @@
-// Every reachable state x event cell, fired and compared with the table in actors/README.md: the
+// Every reachable state x event cell, fired and compared with the table in actors/STATES.md: the
 // state afterwards and the effects that name the request, word for word.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -226,7 +226,7 @@ std::string trimmed(std::string s) {
 }
 
 std::map<std::string, std::vector<std::string>> readme_rows() {
-  std::ifstream in(troupe::test::source_dir() + "/actors/README.md");
+  std::ifstream in(troupe::test::source_dir() + "/actors/STATES.md");
   REQUIRE(in.good());
   std::map<std::string, std::vector<std::string>> rows;
   bool inside = false;
@@ -244,7 +244,7 @@ std::map<std::string, std::vector<std::string>> readme_rows() {
 
 }  // namespace
 
-TEST_CASE("scheduler: every state x event cell does what the table in actors/README.md says",
+TEST_CASE("scheduler: every state x event cell does what the table in actors/STATES.md says",
           "[core]") {
   const auto rows = readme_rows();
   REQUIRE(rows.contains("state"));

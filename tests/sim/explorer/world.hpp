@@ -49,7 +49,7 @@ struct choice {
 std::string words_of(const choice&);
 
 /// Events the scheduler saw, by the state of the request they name; the columns of the table in
-/// actors/README.md.
+/// actors/STATES.md.
 enum class column : std::uint8_t {
   submit,
   granted,
