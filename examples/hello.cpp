@@ -4,7 +4,7 @@
 #include <exception>
 #include <memory>
 
-#include "actors/embedding/future_front.hpp"
+#include "actors/embedding/answer_future.hpp"
 #include "actors/embedding/pool_watch.hpp"
 #include "actors/runtime.hpp"
 

@@ -1,6 +1,6 @@
 // Troupe inside a CAF program: three calls. Everything else is actors/runtime.hpp (the runtime
 // itself) and actors/protocol/engine.hpp (the messages). Programs without CAF use runtime.hpp with
-// callback_front.hpp or future_front.hpp.
+// callback_client.hpp or answer_future.hpp.
 #pragma once
 #include "actors/protocol/engine.hpp"
 #include "actors/runtime.hpp"

@@ -1,5 +1,5 @@
-// An observer that keeps the KV pool's counts and nothing else: what a program without metrics
-// gives its runtime, and how it sees that every block is back.
+// An observer that keeps the KV pool's counts and nothing else: for programs that have no metrics
+// of their own, and for seeing that every block is back.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -13,10 +13,10 @@ namespace troupe {
 class pool_watch : public quiet_observer {
  public:
   core::pool_record pool() const;
-  /// What the runtime reported of its own broken rules; empty in a sound program.
+  /// Invariants of the runtime that were violated; empty unless Troupe has a bug.
   std::vector<std::string> violations() const;
-  /// No block is leased, lost or in quarantine, and as many were given back as given out. False:
-  /// the time was over first.
+  /// Waits until no block is leased, leaked or in quarantine and as many were released as granted.
+  /// False: that did not happen in time.
   bool wait_whole(std::chrono::milliseconds at_most) const;
 
   void on_pool(const core::pool_record&) override;

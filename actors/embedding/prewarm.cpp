@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A line that is not a prompt, in words.
+/// A line that is not a prompt; what() says why.
 struct line_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -40,7 +40,7 @@ json parse_line(std::string_view line) {
   };
   try {
     auto parsed = json::parse(line.begin(), line.end(), watch);
-    if (!twice.empty()) throw line_error("the field " + twice + " stands there twice");
+    if (!twice.empty()) throw line_error("duplicate field " + twice);
     if (!parsed.is_object())
       throw line_error("must be an object, {\"prompt\": \"...\"} or {\"messages\": [...]}");
     return parsed;
@@ -73,10 +73,10 @@ std::vector<core::chat_message> messages_of(const json& list) {
 core::generation_request request_of(const json& line) {
   for (const auto& [name, value] : line.items())
     if (name != "prompt" && name != "messages" && name != "cache_salt")
-      throw line_error("the field " + name +
-                       " is unknown, there are prompt, messages and cache_salt");
+      throw line_error("unknown field " + name +
+                       "; the fields are prompt, messages and cache_salt");
   if (line.contains("prompt") == line.contains("messages"))
-    throw line_error("needs one of prompt and messages");
+    throw line_error("needs exactly one of prompt and messages");
   core::generation_request out;
   if (line.contains("prompt"))
     out.prompt = text_of(line, "prompt", "prompt");
@@ -85,8 +85,8 @@ core::generation_request request_of(const json& line) {
   if (line.contains("cache_salt")) out.cache_salt = text_of(line, "cache_salt", "cache_salt");
   if (out.cache_salt && out.cache_salt->size() > cache_salt_bytes_max)
     throw line_error("cache_salt has " + std::to_string(out.cache_salt->size()) +
-                     " bytes, allowed are " + std::to_string(cache_salt_bytes_max));
-  out.add_generation_prompt = false;  // what comes behind a prefix differs
+                     " bytes, the limit is " + std::to_string(cache_salt_bytes_max));
+  out.add_generation_prompt = false;  // the user turn that follows the prefix differs
   out.max_tokens = 0;
   out.sampling.temperature = 0;
   out.label = "prewarm";
@@ -142,8 +142,8 @@ std::uint64_t measure(const core::generation_engine& engine, const prewarm_file&
       const auto tokens = engine.encode(request);
       if (tokens.empty() || tokens.size() > engine.card().context)
         problems.push_back(at_line(line, "the prompt has " + std::to_string(tokens.size()) +
-                                             " tokens, 1 to " +
-                                             std::to_string(engine.card().context) + " fit"));
+                                             " tokens, must be 1 to " +
+                                             std::to_string(engine.card().context)));
       core::node_id node = 0;
       for (std::size_t i = 0; i + block_size <= tokens.size(); i += block_size)
         node = distinct.add({request.cache_salt}, node, std::span(tokens).subspan(i, block_size),
@@ -197,10 +197,10 @@ prewarm_report prewarm(core::generation_engine& engine, const std::string& path,
   auto file = parse_prewarm(text);
   out.problems = std::move(file.problems);
   if (const auto blocks = measure(engine, file, block_size, out.problems); blocks > pool_blocks)
-    out.warning = "the prompts fill " + std::to_string(blocks * block_size) +
+    out.warning = "the prompts have " + std::to_string(blocks * block_size) +
                   " tokens and the KV pool holds " +
                   std::to_string(std::uint64_t{pool_blocks} * block_size) +
-                  ": those that were computed first are evicted again";
+                  ": the first ones will have been evicted at the end";
   if (!out.problems.empty()) return out;
   for (const auto& [line, request] : file.prompts) {
     const auto how = compute(engine, request, interrupted);

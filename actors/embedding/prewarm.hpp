@@ -1,6 +1,6 @@
-// --prewarm: prompts from a file, computed before anybody is served, so that their prefixes are
-// found in the cache. A client of the engine like any other, one prompt after another; knows no
-// actor. Called once, by whoever starts the runtime.
+// --prewarm: computes the prompts of a file before the first client is served, so that their
+// prefixes are in the cache. A client of the engine like any other, one prompt after another; knows
+// no actor. The program that starts the runtime calls it once.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -31,15 +31,16 @@ struct prewarm_file {
 prewarm_file parse_prewarm(std::string_view text);
 
 struct prewarm_report {
-  std::vector<std::string> problems;  ///< not empty: don't serve
+  std::vector<std::string> problems;  ///< not empty: the start should fail
   std::string warning;                ///< empty: none
   std::uint32_t prompts = 0;          ///< computed
-  std::uint64_t tokens = 0;           ///< that can be found now and could not before
+  std::uint64_t tokens = 0;           ///< newly in the prefix cache
   bool interrupted = false;
 };
 
-/// Computes every prompt of the file at `path`. All problems of the file are found before the first
-/// is computed. `interrupted` is asked every few milliseconds: true ends it early.
+/// Computes every prompt of the file at `path`. The whole file is checked before the first prompt
+/// is computed, so a mistake costs no waiting. `interrupted` is called every few milliseconds: true
+/// ends it early.
 prewarm_report prewarm(core::generation_engine&, const std::string& path, std::uint32_t block_size,
                        std::uint32_t pool_blocks, const std::function<bool()>& interrupted);
 

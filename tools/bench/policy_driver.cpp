@@ -30,11 +30,12 @@ core::generation_request request_of(std::vector<token_id> prompt, std::uint32_t 
   return out;
 }
 
-/// One run: the main thread submits, the front's thread times.
+/// One run: the main thread submits, the callbacks' thread times.
 class policy_run {
  public:
-  policy_run(callback_front& front, const std::vector<timed_request>& requests, const grouping& how)
-      : front_(front),
+  policy_run(callback_client& clients, const std::vector<timed_request>& requests,
+             const grouping& how)
+      : clients_(clients),
         requests_(requests),
         how_(how),
         outcomes_(requests.size()),
@@ -95,7 +96,7 @@ class policy_run {
     }
     ++submitted_;
     const auto& request = requests_[index];
-    front_.submit(
+    clients_.submit(
         request_of(request.prompt, request.max_tokens),
         [this, index](const core::generation_delta& d) { told(index, d); },
         [this, index](const core::generation_end& how) { ended(index, how); });
@@ -125,10 +126,10 @@ class policy_run {
     changed_.wait(lock, [this] { return running_ == 0; });
   }
 
-  callback_front& front_;
+  callback_client& clients_;
   const std::vector<timed_request>& requests_;
   const grouping how_;
-  // Written by the front's thread alone, until all are over.
+  // Written by the callbacks' thread alone, until all are over.
   std::vector<timed_outcome> outcomes_;
   std::vector<double> last_ms_;
   steady::time_point began_;
@@ -171,13 +172,13 @@ policy_driver::policy_driver(const runtime_config& config,
               [](const std::string& what) {
                 fmt::print(stderr, "troupe-bench: the engine failed: {}\n", what);
               }),
-      front_(engine_) {}
+      clients_(engine_) {}
 
 policy_outcome policy_driver::run(const std::vector<timed_request>& requests, const grouping& how) {
   steps_.take_rows_per_step();
   policy_outcome out;
   const auto began = steady::now();
-  out.requests = policy_run(front_, requests, how).run();
+  out.requests = policy_run(clients_, requests, how).run();
   out.elapsed_s = ms_since(began) / 1000;
   out.rows_per_step = steps_.take_rows_per_step();
   for (const auto& one : out.requests) out.tokens += one.tokens;
@@ -192,7 +193,7 @@ std::vector<token_id> policy_driver::answer(std::vector<token_id> prompt,
   std::optional<core::generation_end> over;
   auto request = request_of(std::move(prompt), max_tokens);
   request.top_logprobs = 0;  // the deltas then name their tokens
-  front_.submit(
+  clients_.submit(
       std::move(request),
       [&](const core::generation_delta& delta) {
         for (const auto& piece : delta.tokens) tokens.push_back(piece.token);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/api/quiet_observer.hpp"
-#include "actors/embedding/callback_front.hpp"
+#include "actors/embedding/callback_client.hpp"
 #include "actors/runtime.hpp"
 
 namespace troupe {
@@ -69,7 +69,7 @@ class policy_driver {
  private:
   step_counter steps_;
   runtime engine_;
-  callback_front front_;  // after the engine: it must go first
+  callback_client clients_;  // after the engine: it must go first
 };
 
 /// The length class of buckets: requests whose answers differ by less than a factor of two share

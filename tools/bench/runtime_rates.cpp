@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "actors/api/quiet_observer.hpp"
-#include "actors/embedding/callback_front.hpp"
+#include "actors/embedding/callback_client.hpp"
 #include "actors/runtime.hpp"
 #include "tools/bench/engine_rates.hpp"
 
@@ -115,7 +115,7 @@ class runtime_rates final : public engine_rates {
                 [](const std::string& what) {
                   fmt::print(stderr, "troupe-bench: the engine failed: {}\n", what);
                 }),
-        front_(engine_) {}
+        clients_(engine_) {}
 
   double prefill(std::uint32_t tokens) override {
     watch_.expect(0);
@@ -161,7 +161,7 @@ class runtime_rates final : public engine_rates {
     request.ignore_eos = true;
     request.sampling.temperature = 0;
     watch_.began();
-    return front_.submit(
+    return clients_.submit(
         std::move(request), [](const core::generation_delta&) {},
         [this, wanted](const core::generation_end& how) { watch_.ended(how, wanted); });
   }
@@ -172,7 +172,7 @@ class runtime_rates final : public engine_rates {
   std::mt19937_64 random_{1};
   steady_watch watch_;
   runtime engine_;
-  callback_front front_;  // after the engine: it must go first
+  callback_client clients_;  // after the engine: it must go first
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The runtime inside a host's actor system: typed messages, ends in every order, and the host that
-// survives them all.
+// The runtime inside a host's actor system: typed messages, runtime and host ending in every order,
+// and the host's own actors unharmed.
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/atom.hpp>
@@ -19,7 +19,7 @@ struct ping {
 };
 }  // namespace host
 
-// A host's own block, where hosts begin theirs.
+// A host's own block of type ids, beginning where CAF suggests.
 CAF_BEGIN_TYPE_ID_BLOCK(host_types, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(host_types, (host::ping))
 CAF_END_TYPE_ID_BLOCK(host_types)
@@ -47,7 +47,7 @@ ping_actor::behavior_type pinged() {
   return {[](const host::ping& it) { return it.value + 1; }};
 }
 
-/// The host's actor still answers.
+/// Does the host's own actor still answer?
 bool answers(caf::actor_system& system, const ping_actor& one) {
   bool right = false;
   caf::scoped_actor self{system};
@@ -58,7 +58,8 @@ bool answers(caf::actor_system& system, const ping_actor& one) {
 
 }  // namespace
 
-TEST_CASE("embedding: a host's type ids that begin where hosts begin do not meet ours", "[actor]") {
+TEST_CASE("embedding: a host's type ids, from CAF's first custom one, do not overlap Troupe's",
+          "[actor]") {
   STATIC_REQUIRE(caf::id_block::host_types::begin == caf::first_custom_type_id);
   STATIC_REQUIRE(caf::id_block::troupe::begin >= 40000);
   STATIC_REQUIRE(caf::id_block::troupe::end > caf::id_block::troupe::begin);
@@ -115,8 +116,7 @@ TEST_CASE(
   system.spawn(test::reader, actor_of(*second), std::vector{ask_for(2, {41}, 60)}, &from_second);
   REQUIRE(from_first.wait([&] { return from_first.text.size() > 2; }));
   first.reset();
-  REQUIRE(
-      from_first.wait_ends(1));  // its last word has come through the door that closed behind it
+  REQUIRE(from_first.wait_ends(1));  // the engine actor ends last, so that it can forward the end
   CHECK(from_first.ends.front().reason == core::end_reason::shutdown);
   REQUIRE(from_second.wait_ends(1));
   CHECK(from_second.text == two.expected_text({41}, 60));
@@ -125,7 +125,7 @@ TEST_CASE(
   CHECK(one.watcher.wait_whole());
 }
 
-TEST_CASE("embedding: the crash of an engine actor is told once, and the host's actors live on",
+TEST_CASE("embedding: the crash of an engine actor is reported once, and the host's actors live on",
           "[actor]") {
   const auto role =
       GENERATE(runtime::role::scheduler, runtime::role::allocator, runtime::role::executor);
@@ -177,26 +177,27 @@ TEST_CASE("embedding: the death of the reader is a client that left, and its blo
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("embedding: a host cancels by id, and cancels of ended or unknown requests are nothing",
-          "[actor]") {
+TEST_CASE(
+    "embedding: a host cancels by id, and cancels of ended or unknown requests have no effect",
+    "[actor]") {
   host_config config;
   caf::actor_system system(config);
   host_world w;
   w.device->step_time = 300us;
   const auto engine = w.start(system);
-  const auto door = actor_of(*engine);
-  CHECK(door == actor_of(*engine));
+  const auto engine_actor = actor_of(*engine);
+  CHECK(engine_actor == actor_of(*engine));
   reader_log log;
-  system.spawn(test::reader, door, std::vector{ask_for(1, {40}, 400)}, &log);
+  system.spawn(test::reader, engine_actor, std::vector{ask_for(1, {40}, 400)}, &log);
   REQUIRE(log.wait([&] { return log.text.size() > 2; }));
-  for (int i = 0; i < 2; ++i) caf::anon_send(door, protocol::cancel_request{log.id});
-  caf::anon_send(door, protocol::cancel_request{core::request_id{999}});
+  for (int i = 0; i < 2; ++i) caf::anon_send(engine_actor, protocol::cancel_request{log.id});
+  caf::anon_send(engine_actor, protocol::cancel_request{core::request_id{999}});
   REQUIRE(log.wait_ends(1));
   CHECK(log.ends.front().reason == core::end_reason::cancelled);
   CHECK(w.watcher.wait_whole());
-  caf::anon_send(door, protocol::cancel_request{log.id});
+  caf::anon_send(engine_actor, protocol::cancel_request{log.id});
   reader_log next;
-  system.spawn(test::reader, door, std::vector{ask_for(1, {40}, 5)}, &next);
+  system.spawn(test::reader, engine_actor, std::vector{ask_for(1, {40}, 5)}, &next);
   REQUIRE(next.wait_ends(1));
   CHECK(next.ends.front().reason == core::end_reason::length);
 }
@@ -292,5 +293,5 @@ TEST_CASE("embedding: host and runtime end in every order, idle or at work", "[a
   if (busy && order != 2) REQUIRE(log.wait_ends(1));
   system.reset();
   engine.reset();
-  CHECK(w.device.use_count() == 1);  // nobody of ours is left
+  CHECK(w.device.use_count() == 1);  // no actor of the runtime is left
 }

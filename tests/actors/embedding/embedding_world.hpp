@@ -1,5 +1,5 @@
-// A runtime over the fake backend for a host's system, and host actors that read its answers and
-// write down what came.
+// A runtime over the fake backend, alone or in a host's actor system, and host actors that record
+// the answers they get.
 #pragma once
 #include <caf/response_promise.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -13,7 +13,7 @@
 
 namespace troupe::test {
 
-/// All that outlives the runtime. Tokens 36..125 are printable bytes.
+/// Everything that must outlive the runtime. Tokens 36 to 125 are printable bytes.
 struct host_world {
   explicit host_world(runtime_config settings = {}) : config(std::move(settings)) {
     config.model = file.path();
@@ -57,6 +57,16 @@ inline question ask_for(std::uint64_t tag, std::vector<token_id> prompt, std::ui
   return out;
 }
 
+/// A runtime in an actor system of its own, for programs without CAF.
+struct engine_world : host_world {
+  runtime engine{config, model, device, watcher, on_fatal()};
+};
+
+inline core::generation_request prompt(std::vector<token_id> tokens, std::uint32_t max_tokens) {
+  return ask_for(0, std::move(tokens), max_tokens).request;
+}
+
+/// What a reader got: 'a' accepted, 'd' delta, 'e' end, in order.
 struct reader_log {
   template <class Condition>
   bool wait(Condition condition) {
@@ -81,7 +91,7 @@ struct reader_log {
   std::vector<core::generation_end> ends;
 };
 
-/// Sends its questions, writes down the answers, and quits with the last.
+/// Sends its questions, records the answers, and quits with the last end.
 inline protocol::reader_actor::behavior_type reader(protocol::reader_actor::pointer self,
                                                     const protocol::engine_actor& engine,
                                                     const std::vector<question>& questions,
@@ -106,7 +116,7 @@ inline protocol::reader_actor::behavior_type reader(protocol::reader_actor::poin
   };
 }
 
-/// Takes its first text and never says that it has handled it.
+/// Takes its first text and never acknowledges it.
 inline protocol::reader_actor::behavior_type holding_reader(protocol::reader_actor::pointer self,
                                                             const protocol::engine_actor& engine,
                                                             const question& asked,

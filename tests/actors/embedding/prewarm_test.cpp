@@ -115,8 +115,9 @@ TEST_CASE("prewarm: what was cached already is not counted as warmed", "[actor]"
   CHECK(warm(engine, "{\"prompt\":\"0123456789\"}").tokens == 4);
 }
 
-TEST_CASE("prewarm: every problem of the file is told with its line, before anything is computed",
-          "[actor]") {
+TEST_CASE(
+    "prewarm: every problem of the file is reported with its line, before anything is computed",
+    "[actor]") {
   letter_engine engine;
   const auto report = warm(engine,
                            "{\"prompt\":\"fine\"}\n"
@@ -141,18 +142,18 @@ TEST_CASE("prewarm: every problem of the file is told with its line, before anyt
       "line 2: not JSON, character",
       "line 3: must be an object",
       "line 4: prompt must be a string, not number",
-      "line 5: needs one of prompt and messages",
-      "line 6: needs one of prompt and messages",
+      "line 5: needs exactly one of prompt and messages",
+      "line 6: needs exactly one of prompt and messages",
       "line 7: messages must be an array of at least one message",
       "line 8: messages[0].content is missing",
       "line 9: messages[1] must be an object, not number",
-      "line 10: the field salt is unknown",
+      "line 10: unknown field salt",
       "line 11: cache_salt must be a string, not null",
-      "line 12: the field prompt stands there twice",
+      "line 12: duplicate field prompt",
       "line 13: not JSON, character",
       "line 14: the template refused it",
-      "line 15: the prompt has 0 tokens, 1 to 40 fit",
-      "line 16: the prompt has 41 tokens, 1 to 40 fit"};
+      "line 15: the prompt has 0 tokens, must be 1 to 40",
+      "line 16: the prompt has 41 tokens, must be 1 to 40"};
   REQUIRE(report.problems.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i)
     CHECK_THAT(report.problems[i], Catch::StartsWith(expected[i]));
@@ -172,14 +173,14 @@ TEST_CASE("prewarm: a file that can't be read is a problem, an empty one is not"
   const auto salted =
       parse_prewarm("{\"prompt\":\"a\",\"cache_salt\":\"" + std::string(257, 's') + "\"}\n");
   REQUIRE(salted.problems.size() == 1);
-  CHECK(salted.problems[0] == "line 1: cache_salt has 257 bytes, allowed are 256");
+  CHECK(salted.problems[0] == "line 1: cache_salt has 257 bytes, the limit is 256");
   const auto report = warm(engine, "# nothing yet\n");
   CHECK(report.problems.empty());
   CHECK(report.prompts == 0);
 }
 
 TEST_CASE(
-    "prewarm: prompts that together are larger than the pool are warned of, shared beginnings "
+    "prewarm: prompts that together are larger than the pool cause a warning, shared beginnings "
     "counted once",
     "[actor]") {
   letter_engine engine;
@@ -202,7 +203,7 @@ TEST_CASE("prewarm: a prompt the engine refuses stops it and is named", "[actor]
   CHECK(engine.submitted.size() == 2);
 }
 
-TEST_CASE("prewarm: an interruption or the engine's death ends the wait and cancels the prompt",
+TEST_CASE("prewarm: an interruption or a failed engine ends the wait and cancels the prompt",
           "[actor]") {
   letter_engine engine;
   const bool dies = GENERATE(false, true);

@@ -1,8 +1,9 @@
-"""The installed package from the outside: a stranger's project, far from this tree, finds it, builds the two examples
-with a CMakeLists of its own, and runs them on the real model."""
+"""The installed package as a user's project sees it, far from this tree: it finds the package, builds the two examples and
+the programs that actors/embedding/README.md shows, and runs them on the real model."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -29,7 +30,7 @@ def installed(tmp_path_factory):
 @pytest.fixture(scope="module")
 def examples(installed, tmp_path_factory):
     """The built examples of a project that knows only the prefix."""
-    project = tmp_path_factory.mktemp("stranger")
+    project = tmp_path_factory.mktemp("project")
     for name in ("CMakeLists.txt", "hello.cpp", "embed.cpp"):
         shutil.copy(root / "examples" / name, project)
         assert len((project / name).read_text().splitlines()) < 100
@@ -72,3 +73,33 @@ def test_the_examples_tell_what_is_wrong(examples):
         done = subprocess.run([examples / name, "nowhere.gguf"], capture_output=True, text=True, timeout=30)
         assert done.returncode == 1 and "nowhere.gguf" in done.stderr, done
         assert subprocess.run([examples / name], capture_output=True, timeout=30).returncode == 2
+
+
+def code_blocks(language):
+    """The fenced code of actors/embedding/README.md in this language, in order."""
+    page = (root / "actors/embedding/README.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("way", ["future", "callbacks"])
+def test_the_programs_of_the_embedding_page_build_and_answer(installed, tmp_path, way):
+    [cmake] = code_blocks("cmake")
+    program, callbacks, _ = code_blocks("cpp")
+    if way == "callbacks":
+        by_future = re.compile(r"^  const auto answer = .*?(?=^})", re.MULTILINE | re.DOTALL)
+        assert len(by_future.findall(program)) == 1
+        include, body = callbacks.split("\n\n", 1)
+        program = include + "\n" + by_future.sub(lambda _: body, program)
+    (tmp_path / "CMakeLists.txt").write_text(cmake)
+    (tmp_path / "mine.cpp").write_text(program)
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={installed}")
+    run("cmake", "--build", tmp_path / "build")
+    out = run(tmp_path / "build/mine", default_model).splitlines()
+    assert "river" in " ".join(out[:-1]).lower()
+    assert out[-1] in ("end_token", "length")
+
+
+def test_the_actor_lines_of_the_embedding_page_are_those_of_the_example():
+    example = [line.strip() for line in (root / "examples/embed.cpp").read_text().splitlines()]
+    shown = [line.strip() for line in code_blocks("cpp")[2].splitlines() if line.strip()]
+    assert shown and [line for line in shown if line not in example] == []

@@ -1,11 +1,11 @@
-#include "actors/embedding/future_front.hpp"
+#include "actors/embedding/answer_future.hpp"
 
-#include "actors/embedding/front_sink.hpp"
+#include "actors/embedding/client_sink.hpp"
 
 namespace troupe {
 
-struct answer_future::state final : front_sink {
-  explicit state(core::generation_engine& asked) : engine(&asked) {}
+struct answer_future::state final : client_sink {
+  explicit state(core::generation_engine& served) : engine(&served) {}
 
   void accepted(std::uint32_t) override {}
   void delta(core::generation_delta piece) override {
@@ -15,7 +15,7 @@ struct answer_future::state final : front_sink {
   void end(core::generation_end last) override {
     add(last.last);
     whole.end = std::move(last);
-    std::shared_ptr<state> kept;  // dropped last
+    std::shared_ptr<state> kept;  // of a detached future the last owner: it goes after set_value()
     {
       const std::lock_guard lock(mutex);
       over = true;
@@ -23,11 +23,13 @@ struct answer_future::state final : front_sink {
     }
     promise.set_value(std::move(whole));
   }
+  /// The engine holds its sinks weakly, so a detached one owns itself until its end.
   void keep_until_end(std::shared_ptr<state> me) {
     const std::lock_guard lock(mutex);
     if (!over) self = std::move(me);
   }
-  /// Only one event of a session runs at a time.
+  /// No lock: the events of one request come one after another, and `whole` is read only after the
+  /// promise was kept.
   void add(core::generation_delta& piece) {
     (piece.prompt ? whole.echoed : whole.text) += piece.text;
     for (auto& token : piece.tokens) whole.tokens.push_back(std::move(token));
@@ -39,7 +41,7 @@ struct answer_future::state final : front_sink {
   std::shared_ptr<core::generation> handle;
   std::mutex mutex;
   bool over = false;
-  std::shared_ptr<state> self;  // detached: alive until the end
+  std::shared_ptr<state> self;  // set by detach() only
 };
 
 answer_future ask(core::generation_engine& engine, core::generation_request request) {
@@ -62,6 +64,8 @@ answer_future::~answer_future() {
   leave();
 }
 
+// The explicit cancel carries the time at which the client left; dropping the sink alone would have
+// the session find out, a moment later.
 void answer_future::leave() {
   if (!state_ || !ready_.valid()) return;
   if (ready_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)

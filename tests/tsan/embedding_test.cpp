@@ -1,10 +1,10 @@
-// The fronts and the pool's watch without the actors: an engine that calls from several threads,
+// What embedding programs use, without the actors: an engine that calls from several threads,
 // requests from several more, futures that are dropped, callbacks that throw.
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "actors/embedding/callback_front.hpp"
-#include "actors/embedding/future_front.hpp"
+#include "actors/embedding/answer_future.hpp"
+#include "actors/embedding/callback_client.hpp"
 #include "actors/embedding/pool_watch.hpp"
 #include "config/log.hpp"
 #include "tests/support/racing_engine.hpp"
@@ -30,7 +30,7 @@ void on_four_threads(Body body) {
 
 }  // namespace
 
-TEST_CASE("future_front: answers asked for, dropped, cancelled and detached from four threads",
+TEST_CASE("answer_future: answers asked for, dropped, cancelled and detached from four threads",
           "[tsan]") {
   racing_engine engine;
   engine.pieces = 8;
@@ -52,16 +52,17 @@ TEST_CASE("future_front: answers asked for, dropped, cancelled and detached from
 }
 
 TEST_CASE(
-    "callback_front: requests from four threads, callbacks that throw, a front that goes meanwhile",
+    "callback_client: requests from four threads, callbacks that throw, a client destroyed "
+    "meanwhile",
     "[tsan]") {
   racing_engine engine;
   engine.pieces = 8;
-  std::uint64_t texts = 0, ends = 0;  // the front's thread alone touches these
+  std::uint64_t texts = 0, ends = 0;  // touched by the callbacks' thread alone
   for (int round = 0; round < 8; ++round) {
-    callback_front front{engine};
+    callback_client client{engine};
     on_four_threads([&](int who) {
       for (int i = 0; i < 15; ++i) {
-        const auto handle = front.submit(
+        const auto handle = client.submit(
             {},
             [&, who](const core::generation_delta& d) {
               texts += d.text.size();
@@ -77,7 +78,8 @@ TEST_CASE(
   CHECK(texts > 0);
 }
 
-TEST_CASE("pool_watch: whoever waits sees the pool whole when the last block is back", "[tsan]") {
+TEST_CASE("pool_watch: a waiting thread sees the pool whole when the last block is back",
+          "[tsan]") {
   for (int round = 0; round < 20; ++round) {
     pool_watch watch;
     watch.on_pool({100, 40, 0, 0, 40, 0});

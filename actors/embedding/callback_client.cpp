@@ -1,4 +1,4 @@
-#include "actors/embedding/callback_front.hpp"
+#include "actors/embedding/callback_client.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -7,13 +7,13 @@
 #include <thread>
 #include <variant>
 
-#include "actors/embedding/front_sink.hpp"
+#include "actors/embedding/client_sink.hpp"
 
 namespace troupe {
 
-/// Bounded: of each request at most one delta and one end are queued.
-struct callback_front::state {
-  explicit state(core::generation_engine& asked) : engine(asked) {}
+/// The queue is bounded by the number of requests: of each one, at most one delta and one end wait.
+struct callback_client::state {
+  explicit state(core::generation_engine& served) : engine(served) {}
 
   struct event {
     std::shared_ptr<sink> to;
@@ -30,14 +30,16 @@ struct callback_front::state {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<event> queue;
+  // The engine keeps only a weak reference to a sink, and a sink that goes is a client that left:
+  // each is held here until its end was handled.
   std::set<std::shared_ptr<sink>> running;
   bool closing = false;
   std::thread thread;
 };
 
-struct callback_front::sink final : front_sink, std::enable_shared_from_this<sink> {
-  sink(state& front, delta_call delta_function, end_call end_function)
-      : owner(front), on_delta(std::move(delta_function)), on_end(std::move(end_function)) {}
+struct callback_client::sink final : client_sink, std::enable_shared_from_this<sink> {
+  sink(state& client, delta_call delta_function, end_call end_function)
+      : owner(client), on_delta(std::move(delta_function)), on_end(std::move(end_function)) {}
 
   void accepted(std::uint32_t) override {}
   void delta(core::generation_delta piece) override {
@@ -47,7 +49,8 @@ struct callback_front::sink final : front_sink, std::enable_shared_from_this<sin
     owner.push({shared_from_this(), std::move(last)});
   }
 
-  // On the front's thread:
+  // Both run on the callbacks' thread. After a throw no more text is shown, and no acknowledgement
+  // is sent: the cancel ends the request.
   void call(const core::generation_delta& piece) {
     if (thrown.empty() && on_delta) try {
         on_delta(piece);
@@ -68,7 +71,7 @@ struct callback_front::sink final : front_sink, std::enable_shared_from_this<sin
     if (on_end) try {
         on_end(last);
       } catch (...) {
-        // The request is over, and nobody is left to tell.
+        // The request is over and its last callback failed: there is no one left to report to.
       }
   }
 
@@ -78,7 +81,7 @@ struct callback_front::sink final : front_sink, std::enable_shared_from_this<sin
   std::string thrown;
 };
 
-void callback_front::state::run() {
+void callback_client::state::run() {
   for (;;) {
     event one;
     {
@@ -88,6 +91,7 @@ void callback_front::state::run() {
       one = std::move(queue.front());
       queue.pop_front();
     }
+    // Without the lock: a callback may submit, and may take as long as it likes.
     std::visit([&](auto& what) { one.to->call(what); }, one.what);
     if (std::holds_alternative<core::generation_end>(one.what)) {
       const std::lock_guard lock(mutex);
@@ -96,12 +100,12 @@ void callback_front::state::run() {
   }
 }
 
-callback_front::callback_front(core::generation_engine& engine)
+callback_client::callback_client(core::generation_engine& engine)
     : state_(std::make_unique<state>(engine)) {
   state_->thread = std::thread([x = state_.get()] { x->run(); });
 }
 
-callback_front::~callback_front() {
+callback_client::~callback_client() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->closing = true;
@@ -112,10 +116,10 @@ callback_front::~callback_front() {
   state_->thread.join();
 }
 
-std::shared_ptr<core::generation> callback_front::submit(core::generation_request request,
-                                                         delta_call on_delta, end_call on_end) {
+std::shared_ptr<core::generation> callback_client::submit(core::generation_request request,
+                                                          delta_call on_delta, end_call on_end) {
   const auto made = std::make_shared<sink>(*state_, std::move(on_delta), std::move(on_end));
-  {
+  {  // before submit(): the end may come before it returns
     const std::lock_guard lock(state_->mutex);
     state_->running.insert(made);
   }
