@@ -10,6 +10,7 @@
 #include "config/log.hpp"
 #include "gpu/host_limits.hpp"
 #include "gpu/model/gguf/gguf.hpp"
+#include "gpu/model/gguf/split_model.hpp"
 #include "tools/cli/memory_plan.hpp"
 
 namespace troupe {
@@ -111,6 +112,8 @@ class arguments {
 /// would repack them when it can load the file.
 void read_model(const std::string& path, memory_estimate& e) {
   const auto file = gpu::gguf_file::open_any(path);
+  // The sizes of one part would be told as those of the model.
+  if (const auto split = gpu::split_refusal(file); !split.empty()) file.fail(split);
   const auto prefix = file.get_string("general.architecture") + ".";
   const auto positive = [&](const std::string& key, std::uint64_t value) {
     if (value == 0 || value > 1u << 24)

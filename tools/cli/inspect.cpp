@@ -9,6 +9,7 @@
 
 #include "config/runtime_config.hpp"
 #include "gpu/model/chat_template.hpp"
+#include "gpu/model/gguf/split_model.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/model/text/pre_tokenizer.hpp"
 #include "gpu/model/text/tokenizer.hpp"
@@ -123,6 +124,10 @@ std::string tokenizer_words(const gpu::gguf_file& file) {
 }  // namespace
 
 std::vector<std::string> unsupported_parts(const gpu::gguf_file& file) {
+  // What a part seems to lack is in the other parts, so nothing else is said about it.
+  std::string split;
+  const auto unreadable = complaint(file, [&] { split = gpu::split_refusal(file); });
+  if (!split.empty() || !unreadable.empty()) return {split.empty() ? unreadable : split};
   std::vector<std::string> out;
   const auto add = [&](const std::string& what) {
     if (!what.empty() && std::find(out.begin(), out.end(), what) == out.end()) out.push_back(what);

@@ -14,6 +14,7 @@
 
 #include "gpu/model/file_descriptor.hpp"
 #include "gpu/model/gguf/gguf_reader.hpp"
+#include "gpu/model/gguf/split_model.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -236,6 +237,10 @@ gguf_file gguf_file::read(const std::string& path, bool any_type) {
     auto value = in.value("key " + shown(key));
     if (!file.values_.emplace(key, std::move(value)).second)
       file.fail("key " + shown(key) + ": appears twice");
+  }
+  // Before the tensors: whatever is wrong with them, half of the model is in other files.
+  if (!any_type) {
+    if (const auto refusal = split_refusal(file); !refusal.empty()) file.fail(refusal);
   }
   const auto alignment = file.find_uint("general.alignment").value_or(32);
   if (!std::has_single_bit(alignment) || alignment > gguf_limits::alignment_max) {

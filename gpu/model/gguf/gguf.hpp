@@ -28,13 +28,14 @@ struct gguf_tensor {
   std::uint64_t rows() const;        ///< product of shape[1..]
 };
 
-/// A metadata value; integers of every width widen to 64 bits, arrays of strings and of numbers are
-/// kept apart.
+/// A metadata value. Integers of every width and sign widen to 64 bits and floats to double, so a
+/// writer that chose another width than usual changes no value; arrays of strings, integers, floats
+/// and bools are kept apart and never stand for each other.
 using gguf_value =
     std::variant<std::int64_t, std::uint64_t, double, bool, std::string, std::vector<std::string>,
-                 std::vector<std::int64_t>, std::vector<double>>;
+                 std::vector<std::int64_t>, std::vector<double>, std::vector<bool>>;
 
-/// "int", "uint", "float", "bool", "string", "strings", "ints" or "floats".
+/// "int", "uint", "float", "bool", "string", "strings", "ints", "floats" or "bools".
 const char* kind_of(const gguf_value&);
 
 class gguf_file {

@@ -14,6 +14,7 @@ struct kind_word {
   const char* operator()(const std::vector<std::string>&) const { return "strings"; }
   const char* operator()(const std::vector<std::int64_t>&) const { return "ints"; }
   const char* operator()(const std::vector<double>&) const { return "floats"; }
+  const char* operator()(const std::vector<bool>&) const { return "bools"; }
 };
 
 struct kind_text {
@@ -25,6 +26,7 @@ struct kind_text {
   const char* operator()(const std::vector<std::string>&) const { return "an array of strings"; }
   const char* operator()(const std::vector<std::int64_t>&) const { return "an array of integers"; }
   const char* operator()(const std::vector<double>&) const { return "an array of floats"; }
+  const char* operator()(const std::vector<bool>&) const { return "an array of bools"; }
 };
 
 using value_map = std::map<std::string, gguf_value, std::less<>>;

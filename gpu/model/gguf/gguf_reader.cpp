@@ -163,6 +163,12 @@ gguf_value gguf_reader::array(std::string_view key) {
     }
     return out;
   }
+  if (type == type_bool) {  // apart from the integers: a key that wants numbers must not take them
+    std::vector<bool> out;
+    out.reserve(count);
+    for (std::uint64_t i = 0; i < count; ++i) out.push_back(std::get<bool>(scalar(type, key)));
+    return out;
+  }
   return integers(type, count, key);
 }
 
@@ -172,9 +178,7 @@ std::vector<std::int64_t> gguf_reader::integers(std::uint32_t type, std::uint64_
   out.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto element = scalar(type, key);
-    if (const auto* truth = std::get_if<bool>(&element)) {
-      out.push_back(*truth);
-    } else if (const auto* whole = std::get_if<std::int64_t>(&element)) {
+    if (const auto* whole = std::get_if<std::int64_t>(&element)) {
       out.push_back(*whole);
     } else {
       const auto number = std::get<std::uint64_t>(element);

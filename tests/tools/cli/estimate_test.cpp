@@ -40,6 +40,16 @@ std::vector<std::string> plus(std::vector<std::string> words,
 
 }  // namespace
 
+TEST_CASE("F005 estimate: one part of a split model is refused, its sizes are not the model's",
+          "[config]") {
+  test::gguf_writer part = test::tiny_llama_metadata({});
+  part.raw("split.no", 2, test::number_bytes(std::uint16_t{0}))
+      .raw("split.count", 2, test::number_bytes(std::uint16_t{3}));
+  const test::temporary_file file{part.bytes()};
+  CHECK(problem({file.path()}).find("this file is part 1 of 3 of a split model") !=
+        std::string::npos);
+}
+
 TEST_CASE("estimate: 32 layers of width 4096 take 512 KiB a token at 16 bits", "[config]") {
   const auto answer = numbers(seven_billion);
   CHECK(answer["kv_bytes_per_token"] == 512 * 1024);

@@ -75,6 +75,19 @@ TEST_CASE("inspect: what cannot be served is listed with the reason, and the exi
   CHECK(answer["types"]["IQ2_XXS"]["supported"] == false);
 }
 
+TEST_CASE("F005 inspect: a part of a split model is called that, and nothing else about it",
+          "[config]") {
+  test::gguf_writer part;  // the second of three: tensors and no metadata of the model
+  part.raw("split.no", 2, test::number_bytes(std::uint16_t{1}))
+      .raw("split.count", 2, test::number_bytes(std::uint16_t{3}))
+      .tensor("blk.1.attn_q.weight", {64, 64}, 1, std::string(64 * 64 * 2, '\0'));
+  const auto answer = inspected(part.bytes());
+  CHECK(answer["supported"] == false);
+  CHECK(answer["unsupported"].size() == 1);
+  CHECK(says(answer, "this file is part 2 of 3 of a split model"));
+  CHECK(says(answer, "gguf-split --merge"));
+}
+
 TEST_CASE("inspect: words are for a terminal, and control characters in names never reach it",
           "[config]") {
   auto file = test::tiny_llama_metadata({});

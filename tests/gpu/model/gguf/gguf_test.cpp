@@ -37,7 +37,10 @@ TEST_CASE("gguf: values of every type come back widened") {
   CHECK(file.get_strings("texts") == std::vector<std::string>{"a", "", "c"});
   REQUIRE(file.find_ints("ints") != nullptr);
   CHECK(*file.find_ints("ints") == std::vector<std::int64_t>{1, -2, 3});
-  CHECK(*file.find_ints("bools") == std::vector<std::int64_t>{1, 0});
+  CHECK(file.values().at("bools") == gguf_value{std::vector<bool>{true, false}});
+  CHECK(kind_of(file.values().at("bools")) == std::string("bools"));
+  CHECK_THROWS_WITH(file.find_ints("bools"),
+                    source.path() + ": bools: is an array of bools, expected an array of integers");
   CHECK(file.find_uint("absent") == std::nullopt);
   CHECK(file.find_string("absent") == nullptr);
   CHECK(file.size_bytes() == writer.bytes().size());
