@@ -344,7 +344,7 @@ socket("socket: a key among the protocols", server="keyed",
        headers=(("Sec-WebSocket-Protocol", "responses, openai-insecure-api-key.secret"),))
 socket("socket refused: no key", server="keyed")
 socket("socket refused: another page", server="keyed", headers=(("Authorization", "Bearer secret"), ("Origin", "http://other.example")))
-socket("socket: a deadline is over", create(deadlines={"total_ms": 50}), frozen_ms=1000)
+socket("socket: a deadline is over", create(deadlines={"total_ms": 50}), frozen_ms=1000, last=("response.failed",))
 
 
 def socket_cancel(script, process):
