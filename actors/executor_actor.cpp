@@ -11,24 +11,23 @@
 namespace troupe {
 namespace {
 
-gpu::step_batch to_batch(const core::step_plan& plan) {
+/// Takes what the items hold: a step's plan is used once.
+gpu::step_batch to_batch(core::step_plan& plan) {
   gpu::step_batch batch;
   batch.step = plan.step.value;
   batch.slices.reserve(plan.items.size());
-  for (const auto& item : plan.items) {
+  for (auto& item : plan.items) {
     gpu::sequence_slice slice;
     slice.key = item.request.value;
     slice.start = item.start;
-    slice.tokens = item.tokens;
-    slice.blocks = item.blocks;
+    slice.tokens = std::move(item.tokens);
+    slice.blocks = std::move(item.blocks);
     slice.sample = item.sample;
-    slice.sampling = item.sampling;
-    slice.suppressed = item.suppressed;
-    slice.history = item.history;
+    slice.decode = std::move(item.decode);
+    slice.suppressed = std::move(item.suppressed);
+    slice.history = std::move(item.history);
     slice.history_prompt = item.history_prompt;
-    slice.mass_top_k = item.mass_top_k;
-    slice.top_logprobs = item.top_logprobs;
-    slice.score_targets = item.score_targets;
+    slice.score_targets = std::move(item.score_targets);
     batch.slices.push_back(std::move(slice));
   }
   return batch;
@@ -45,7 +44,7 @@ core::step_done to_report(gpu::step_result&& result) {
   return report;
 }
 
-core::step_record to_record(const core::step_plan& plan, std::uint64_t elapsed_us) {
+core::step_record to_record(const core::step_plan& plan) {
   core::step_record record;
   record.step = plan.step.value;
   record.sequences = static_cast<std::uint32_t>(plan.items.size());
@@ -53,7 +52,6 @@ core::step_record to_record(const core::step_plan& plan, std::uint64_t elapsed_u
     const auto tokens = static_cast<std::uint32_t>(item.tokens.size());
     (tokens == 1 && item.sample ? record.decode_tokens : record.prefill_tokens) += tokens;
   }
-  record.elapsed_us = elapsed_us;
   return record;
 }
 
@@ -66,13 +64,15 @@ protocol::executor_actor::behavior_type executor_actor(protocol::executor_actor:
   fail_stop(self, *watcher, "executor");
   const auto frozen_ms = std::make_shared<std::uint32_t>(0);
   return {
-      [=](const core::step_plan& plan) {
+      [=](core::step_plan& plan) {
         if (const auto ms = std::exchange(*frozen_ms, 0); ms > 0)
           std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+        auto record = to_record(plan);
         try {
           auto planned = device->plan(to_batch(plan));
           auto report = to_report(device->run(*planned));
-          watcher->on_step(to_record(plan, report.elapsed_us));
+          record.elapsed_us = report.elapsed_us;
+          watcher->on_step(record);
           self->send(scheduler, std::move(report));
         } catch (const std::exception& e) {
           // The backend has thrown before it touched the pool (plan) or with the step over (run):

@@ -31,7 +31,7 @@ void check_ids(const std::vector<token_id>& tokens, std::uint32_t vocab, const c
 
 prompt_reading::prompt_reading(const gpu::loaded_model& model,
                                const core::generation_request& request, std::uint32_t context)
-    : model_(&model), context_(context), answer_tokens_(request.max_tokens == 0u ? 0 : 1) {
+    : model_(&model), context_(context), answer_tokens_(request.decode.max_tokens == 0u ? 0 : 1) {
   const auto& vocabulary = model.vocabulary;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
     text_.emplace(vocabulary, *text, request.parse_special);
@@ -45,7 +45,7 @@ prompt_reading::prompt_reading(const gpu::loaded_model& model,
     refuse_long_chat(messages);
     text_.emplace(vocabulary, rendered(model, messages, request.add_generation_prompt));
   }
-  check_ids(request.stop_token_ids, vocabulary.vocab_size(), "stop_token_ids");
+  check_ids(request.decode.stop_token_ids, vocabulary.vocab_size(), "stop_token_ids");
 }
 
 bool prompt_reading::advance(std::size_t budget) {
@@ -82,7 +82,7 @@ void prompt_reading::refuse_long_chat(const std::vector<core::chat_message>& mes
   refuse_when_long((kept + longest - 1) / longest);
 }
 
-std::string token_text(const gpu::tokenizer& vocabulary, const std::vector<token_id>& tokens) {
+std::string token_text(const gpu::tokenizer& vocabulary, const token_sequence& tokens) {
   std::string text;
   for (const auto token : tokens) text += vocabulary.bytes(token);
   return text;

@@ -44,6 +44,6 @@ class prompt_reading {
 };
 
 /// The raw text of tokens, special ones included.
-std::string token_text(const gpu::tokenizer& vocabulary, const std::vector<token_id>& tokens);
+std::string token_text(const gpu::tokenizer& vocabulary, const token_sequence& tokens);
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/clock.hpp"
+#include "actors/core/deadline.hpp"
 #include "actors/fail_stop.hpp"
 #include "actors/prompt.hpp"
 #include "gpu/model/text/pre_tokenizer_classes.hpp"
@@ -33,8 +34,8 @@ core::session_options machine_options(const session_context& context, core::requ
   options.stop = {request.stop, request.include_stop_in_output, request.boundary,
                   is_letter_or_digit};
   options.repetition = request.repetition;
-  options.min_tokens = request.min_tokens;
-  options.want_logprobs = request.top_logprobs >= 0;
+  options.min_tokens = request.decode.min_tokens;
+  options.want_logprobs = request.decode.top_logprobs >= 0;
   options.outbound_bytes_max = context.outbound_bytes_max;
   return options;
 }
@@ -53,7 +54,7 @@ struct session {
         text(shared.model->vocabulary, request->skip_special_tokens) {
     record.id = id;
     record.label = request->label;
-    record.max_tokens = request->max_tokens.value_or(0);
+    record.max_tokens = request->decode.max_tokens.value_or(0);
   }
 
   protocol::session_actor::pointer self;
@@ -67,7 +68,7 @@ struct session {
   std::optional<prompt_reading> reading;  // until the prompt is read
   bool in_slices = false;                 // it was too long for one
   bool has_place = false;                 // counted in reading_now
-  std::vector<token_id> prompt;
+  token_sequence prompt;
   std::vector<scored_token> prompt_scores;
   bool echo_pending = false;
   core::session_effects out;
@@ -127,12 +128,7 @@ struct session {
   }
 
   core::deadlines_ms deadlines() const {
-    const auto own_or = [](std::uint64_t own, std::uint64_t other) {
-      return own > 0 ? own : other;
-    };
-    const auto &own = request->deadlines, &other = context.deadlines;
-    return {own_or(own.queue, other.queue), own_or(own.first_token, other.first_token),
-            own_or(own.total, other.total)};
+    return core::with_defaults(request->deadlines, context.deadlines);
   }
   std::uint64_t read_for_ms() const { return static_cast<std::uint64_t>(now() - begun_at) / 1000; }
   std::optional<core::end_reason> deadline_over() const {
@@ -158,16 +154,10 @@ struct session {
     core::submit message;
     message.request = id;
     message.prompt = prompt;
-    message.sampling = request->sampling;
-    message.max_tokens = request->max_tokens;
-    message.min_tokens = request->min_tokens;
-    message.stop_token_ids = request->stop_token_ids;
-    message.ignore_eos = request->ignore_eos;
-    message.top_logprobs = request->top_logprobs;
-    message.score_prompt = request->echo && request->top_logprobs >= 0;
+    message.decode = request->decode;
+    message.score_prompt = request->echo && request->decode.top_logprobs >= 0;
     message.priority = request->priority;
     message.deadlines = deadlines_left();
-    message.confidence = request->confidence;
     message.cache_salt = request->cache_salt;
     message.keep_prefix = request->disconnect ? *request->disconnect == on_disconnect::keep_prefix
                                               : context.keep_prefix;
@@ -304,11 +294,12 @@ struct session {
 
   /// The echoed prompt goes out once: at once, or when its last score is here.
   void echo_when_scored() {
-    const bool scored = request->top_logprobs < 0 || prompt_scores.size() + 1 >= prompt.size();
+    const bool scored =
+        request->decode.top_logprobs < 0 || prompt_scores.size() + 1 >= prompt.size();
     if (!echo_pending || !scored) return;
     echo_pending = false;
     std::vector<core::token_piece> pieces;
-    if (request->top_logprobs >= 0) {
+    if (request->decode.top_logprobs >= 0) {
       pieces.push_back({prompt.front(), context.model->vocabulary.bytes(prompt.front()), {}, {}});
       for (const auto& score : prompt_scores) pieces.push_back(to_piece(score));
     }

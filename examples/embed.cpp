@@ -23,8 +23,8 @@ using answers = std::map<std::uint64_t, request_ended>;
 troupe::core::generation_request question(const char* text) {
   troupe::core::generation_request request;
   request.prompt = std::vector<troupe::core::chat_message>{{"user", text}};
-  request.max_tokens = 200;
-  request.sampling.temperature = 0;
+  request.decode.max_tokens = 200;
+  request.decode.sampling.temperature = 0;
   return request;
 }
 

@@ -24,8 +24,8 @@ int main(int argc, char** argv) try {
   troupe::core::generation_request request;
   request.prompt =
       std::vector<troupe::core::chat_message>{{"user", argc > 2 ? argv[2] : "Name three rivers."}};
-  request.max_tokens = 40;
-  request.sampling.temperature = 0;
+  request.decode.max_tokens = 40;
+  request.decode.sampling.temperature = 0;
   const auto answer = troupe::ask(engine, request).get();
 
   std::printf("%s\n", answer.text.c_str());

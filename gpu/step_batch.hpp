@@ -1,11 +1,12 @@
 // The arrays one step needs and the values it answers. Plain data: made by the executor from a step
-// plan, consumed by a backend; copyable, no pointers, no framework types.
+// plan, consumed by a backend; copyable, no framework types. What a sequence keeps from step to
+// step is shared with whoever planned it, not copied.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "config/sampling_params.hpp"
+#include "config/decode_options.hpp"
 
 namespace troupe::gpu {
 
@@ -14,19 +15,17 @@ struct sequence_slice {
   std::uint64_t key = 0;         ///< the caller's tag, copied to the result
   std::uint32_t start = 0;       ///< tokens already in the KV cache
   std::vector<token_id> tokens;  ///< at least one
-  std::vector<std::uint32_t>
-      blocks;           ///< block table; blocks.size() * block_size >= start + tokens.size()
+  /// Block table; blocks.size() * block_size >= start + tokens.size().
+  shared_sequence<std::uint32_t> blocks;
   bool sample = false;  ///< sample one token from the logits after the last position
-  sampling_params sampling;
+  /// sampling, top_logprobs and confidence->top_k (the mass of that many likeliest tokens) are the
+  /// device's; the rest is decided before and after the step.
+  shared_decode decode;
   std::vector<token_id> suppressed;  ///< never sampled in this step (end tokens below min_tokens)
-  /// The tokens before the sampled one, when sampling.needs_history(): the first `history_prompt`
-  /// are the prompt's.
-  std::vector<token_id> history;
+  /// The tokens before the sampled one, when decode->sampling.needs_history(): the first
+  /// `history_prompt` are the prompt's.
+  token_sequence history;
   std::uint32_t history_prompt = 0;
-  std::uint32_t mass_top_k =
-      0;  ///< > 0: also the raw probability of that many likeliest tokens together
-  std::int32_t top_logprobs =
-      -1;  ///< -1: none; 0..20: the sampled or scored token's, and the n likeliest
   /// Empty, or one per token of `tokens`: the token whose log-probability after that position is
   /// wanted
   /// (-1: none). How a prompt is scored for `echo`.

@@ -70,8 +70,9 @@ class slice_checker {
 
   void check_wishes() const {
     const sequence_slice& s = slice();
-    if (s.top_logprobs < -1 || s.top_logprobs > 20) {
-      refuse("top_logprobs is " + std::to_string(s.top_logprobs) + ", allowed are -1 to 20");
+    const auto top = s.decode->top_logprobs;
+    if (top < -1 || top > 20) {
+      refuse("top_logprobs is " + std::to_string(top) + ", allowed are -1 to 20");
     }
     for (std::size_t i = 0; i < s.suppressed.size(); ++i) {
       check_token("suppressed", i, s.suppressed[i], 0);
@@ -88,11 +89,13 @@ class slice_checker {
   /// The sampler indexes rows with these tokens.
   void check_sampling() const {
     const sequence_slice& s = slice();
-    if (s.mass_top_k > 20) {
-      refuse("mass_top_k is " + std::to_string(s.mass_top_k) + ", allowed are 0 to 20");
+    const auto& confidence = s.decode->confidence;
+    if (confidence && confidence->top_k > 20) {
+      refuse("confidence.top_k is " + std::to_string(confidence->top_k) + ", allowed are 0 to 20");
     }
-    for (std::size_t i = 0; i < s.sampling.logit_bias.size(); ++i) {
-      check_token("logit_bias", i, s.sampling.logit_bias[i].first, 0);
+    const auto& sampling = s.decode->sampling;
+    for (std::size_t i = 0; i < sampling.logit_bias.size(); ++i) {
+      check_token("logit_bias", i, sampling.logit_bias[i].first, 0);
     }
     for (std::size_t i = 0; i < s.history.size(); ++i) check_token("history", i, s.history[i], 0);
     if (s.history_prompt > s.history.size()) {
@@ -100,7 +103,7 @@ class slice_checker {
              std::to_string(s.history.size()) + " entries");
     }
     const std::size_t before = s.start + s.tokens.size();
-    if (s.sample && s.sampling.needs_history() && s.history.size() != before) {
+    if (s.sample && sampling.needs_history() && s.history.size() != before) {
       refuse("history has " + std::to_string(s.history.size()) +
              " entries, before the sampled token are " + std::to_string(before));
     }

@@ -13,7 +13,7 @@
 
 #include "actors/api/ids.hpp"
 #include "actors/api/outcome.hpp"
-#include "config/sampling_params.hpp"
+#include "config/decode_options.hpp"
 
 namespace troupe::core {
 
@@ -36,19 +36,13 @@ struct generation_request {
   bool parse_special = true;          ///< string prompts: special-token text becomes the token
   bool add_special_tokens = true;     ///< string prompts: bos, when the model wants one
   bool add_generation_prompt = true;  ///< chat prompts
-  sampling_params sampling;
-  std::optional<std::uint32_t> max_tokens;  ///< none: the room left; 0 only scores the prompt
-  std::uint32_t min_tokens = 0;
+  decode_options decode;
   std::vector<std::string> stop;
   bool include_stop_in_output = false;
   stop_boundary boundary = stop_boundary::none;
-  std::optional<confidence_stop> confidence;
   std::optional<repetition_stop> repetition;
-  std::vector<token_id> stop_token_ids;
-  bool ignore_eos = false;
   bool skip_special_tokens = true;
   bool echo = false;  ///< deliver the prompt's text (and scores, with top_logprobs >= 0) first
-  std::int32_t top_logprobs = -1;           ///< -1: no log-probabilities; 0..20
   std::int32_t priority = 0;                ///< lower is earlier
   deadlines_ms deadlines;                   ///< 0 = the configured default
   std::optional<std::string> cache_salt;    ///< prefixes are shared only among equal salts

@@ -10,7 +10,7 @@
 #include "actors/api/generation.hpp"
 #include "actors/api/ids.hpp"
 #include "actors/api/outcome.hpp"
-#include "config/sampling_params.hpp"
+#include "config/decode_options.hpp"
 
 namespace troupe::core {
 
@@ -18,17 +18,11 @@ namespace troupe::core {
 
 struct submit {
   request_id request;
-  std::vector<token_id> prompt;
-  sampling_params sampling;
-  std::optional<std::uint32_t> max_tokens;  ///< clipped to the room left
-  std::uint32_t min_tokens = 0;
-  std::vector<token_id> stop_token_ids;
-  bool ignore_eos = false;
-  std::int32_t top_logprobs = -1;
+  token_sequence prompt;
+  decode_options decode;      ///< max_tokens is clipped to the room left
   bool score_prompt = false;  ///< echo with log-probabilities
   std::int32_t priority = 0;
   deadlines_ms deadlines;
-  std::optional<confidence_stop> confidence;
   std::optional<std::string> cache_salt;  ///< prefixes are shared only among equal salts
   bool keep_prefix = false;               ///< its blocks stay cached when its client leaves
   bool operator==(const submit&) const = default;
@@ -93,7 +87,7 @@ struct cache_scope {
 /// for its logits.
 struct prefix_query {
   cache_scope scope;
-  std::vector<token_id> tokens;
+  token_sequence tokens;
   bool operator==(const prefix_query&) const = default;
 };
 struct reserve {
@@ -166,19 +160,24 @@ struct moved {
 
 // ---- scheduler <-> executor
 
+/// The blocks a request holds, in the order of its tokens. A plan shares the request's own table:
+/// it grows at its end only, and what a plan has seen of it does not change.
+using block_table = shared_sequence<block_id>;
+
+/// What is the same from step to step (options, history, blocks) is shared with the request; only
+/// `tokens` is made for the step.
 struct plan_item {
   request_id request;
-  std::uint32_t start = 0;  ///< tokens already computed
-  std::vector<token_id> tokens;
-  std::vector<block_id> blocks;
+  std::uint32_t start = 0;       ///< tokens already computed
+  std::vector<token_id> tokens;  ///< those to compute now
+  block_table blocks;
   bool sample = false;
-  sampling_params sampling;
-  std::vector<token_id> suppressed;
-  std::vector<token_id> history;     ///< prompt and answer so far, when the sampling needs them
-  std::uint32_t history_prompt = 0;  ///< how many of `history` are the prompt's
-  std::uint32_t mass_top_k = 0;      ///< > 0: probability of that many likeliest tokens is wanted
-  std::int32_t top_logprobs = -1;
+  shared_decode decode;
+  std::vector<token_id> suppressed;     ///< never drawn in this step: end tokens before min_tokens
+  token_sequence history;               ///< prompt and answer so far, when the sampling needs them
+  std::uint32_t history_prompt = 0;     ///< how many of `history` are the prompt's
   std::vector<token_id> score_targets;  ///< empty, or one per token (-1: none)
+  bool operator==(const plan_item&) const = default;
 };
 struct step_plan {
   step_id step;

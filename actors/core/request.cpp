@@ -1,8 +1,7 @@
 #include "actors/core/request.hpp"
 
 #include <algorithm>
-
-#include "actors/core/scheduler_machine.hpp"
+#include <utility>
 
 namespace troupe::core {
 
@@ -20,12 +19,6 @@ constexpr bool holds_blocks = requires(const State& s) {
   s.held;
 };
 
-time_us deadline(std::uint64_t own_ms, std::uint64_t default_ms, time_us now) {
-  const auto ms = own_ms > 0 ? own_ms : default_ms;
-  if (ms == 0 || ms > static_cast<std::uint64_t>(never - now) / 1000) return never;
-  return now + static_cast<time_us>(ms) * 1000;
-}
-
 std::uint64_t span(time_us from, time_us to) {
   return to > from ? static_cast<std::uint64_t>(to - from) : 0;
 }
@@ -42,6 +35,17 @@ void add_transfer(state_hash& h, const transfer& x) {
   h.add(x.move).add(x.done).add(x.chunk);
 }
 
+void add_decode(state_hash& h, const decode_options& x) {
+  h.add(x.min_tokens).add(x.stop_token_ids).add(x.ignore_eos).add(x.top_logprobs);
+  const auto& s = x.sampling;
+  h.add(s.temperature).add(s.top_p).add(s.min_p).add(s.top_k).add(s.seed);
+  h.add(s.repetition_penalty).add(s.presence_penalty).add(s.frequency_penalty);
+  h.add(s.logit_bias.size());
+  for (const auto& [token, bias] : s.logit_bias) h.add(token).add(bias);
+  h.add(x.confidence.has_value());
+  if (x.confidence) h.add(x.confidence->top_k).add(x.confidence->mass).add(x.confidence->steps);
+}
+
 }  // namespace
 
 request make_request(const submit& m, rank order, const scheduler_limits& limits, time_us now) {
@@ -51,22 +55,19 @@ request make_request(const submit& m, rank order, const scheduler_limits& limits
   r.tokens = m.prompt;
   r.prompt_tokens = r.size();
   const auto room = limits.effective_context() - r.prompt_tokens;
-  r.max_tokens = std::min(m.max_tokens.value_or(room), room);
-  r.min_tokens = m.min_tokens;
-  r.sampling = m.sampling;
-  r.stop_token_ids = m.stop_token_ids;
-  std::sort(r.stop_token_ids.begin(), r.stop_token_ids.end());
-  r.ignore_eos = m.ignore_eos;
-  r.top_logprobs = m.top_logprobs;
-  r.confidence = m.confidence;
+  r.max_tokens = std::min(m.decode.max_tokens.value_or(room), room);
+  auto decode = m.decode;
+  std::sort(decode.stop_token_ids.begin(), decode.stop_token_ids.end());
+  r.decode = std::move(decode);
   r.scope = cache_scope{m.cache_salt};
   r.keep_prefix = m.keep_prefix;
   r.scored =
       m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
   r.submitted_at = now;
-  r.queue_by = deadline(m.deadlines.queue, limits.deadlines.queue, now);
-  r.first_token_by = deadline(m.deadlines.first_token, limits.deadlines.first_token, now);
-  r.total_by = deadline(m.deadlines.total, limits.deadlines.total, now);
+  const auto limit = with_defaults(m.deadlines, limits.deadlines);
+  r.queue_by = due(limit.queue, now);
+  r.first_token_by = due(limit.first_token, now);
+  r.total_by = due(limit.total, now);
   return r;
 }
 
@@ -218,15 +219,9 @@ void request::add_to(state_hash& h) const {
   if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
   if (const auto* x = std::get_if<life::retiring>(&state))
     h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->phase).add(x->move).add(x->copy);
-  h.add(tokens).add(prompt_tokens).add(max_tokens).add(min_tokens).add(stop_token_ids);
-  h.add(ignore_eos).add(top_logprobs).add(scored).add(keep_prefix).add(unsure_steps);
-  h.add(sampling.temperature).add(sampling.top_p).add(sampling.min_p);
-  h.add(sampling.top_k).add(sampling.seed);
-  h.add(sampling.repetition_penalty).add(sampling.presence_penalty).add(sampling.frequency_penalty);
-  h.add(sampling.logit_bias.size());
-  for (const auto& [token, bias] : sampling.logit_bias) h.add(token).add(bias);
-  h.add(confidence.has_value());
-  if (confidence) h.add(confidence->top_k).add(confidence->mass).add(confidence->steps);
+  h.add_all(tokens).add(prompt_tokens).add(max_tokens);
+  add_decode(h, *decode);
+  h.add(scored).add(keep_prefix).add(unsure_steps);
   h.add(scope.salt.has_value());
   if (scope.salt) h.add(std::string_view(*scope.salt));
   h.add_due(queue_by).add_due(first_token_by).add_due(total_by).add(stalled());

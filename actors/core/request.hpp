@@ -4,21 +4,18 @@
 #pragma once
 #include <compare>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "actors/core/deadline.hpp"
 #include "actors/core/events.hpp"
+#include "actors/core/request_state.hpp"
+#include "actors/core/scheduler_limits.hpp"
 #include "actors/core/state_hash.hpp"
 
 namespace troupe::core {
-
-enum class request_state : std::uint8_t;
-struct scheduler_limits;
-
-inline constexpr time_us never = std::numeric_limits<time_us>::max();
 
 /// Order of the queue and of preemption: lower first. A preempted request keeps its rank.
 struct rank {
@@ -32,7 +29,7 @@ struct rank {
 struct holding {
   enum class growth : std::uint8_t { none, asked, denied };
   lease_id lease;
-  std::vector<block_id> blocks;
+  block_table blocks;
   std::uint32_t computed = 0;
   std::uint32_t published = 0;  ///< leading blocks the allocator knows to be computed
   growth grow = growth::none;
@@ -135,15 +132,10 @@ struct request {
   rank order;
   life_state state;
 
-  std::vector<token_id> tokens;  ///< prompt, then generated
+  token_sequence tokens;  ///< prompt, then generated
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t max_tokens = 0;  ///< already clipped to the room
-  std::uint32_t min_tokens = 0;
-  sampling_params sampling;
-  std::vector<token_id> stop_token_ids;  ///< sorted
-  bool ignore_eos = false;
-  std::int32_t top_logprobs = -1;
-  std::optional<confidence_stop> confidence;
+  std::uint32_t max_tokens = 0;    ///< already clipped to the room
+  shared_decode decode;            ///< as asked for; stop_token_ids sorted
   std::uint32_t unsure_steps = 0;  ///< in a row, below the mass of `confidence`
   cache_scope scope;
   bool keep_prefix = false;

@@ -33,7 +33,7 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
                                             std::to_string(limits_.vocab) + " tokens");
   }
   // Scoring alone needs no place for a token to come.
-  const auto needed = std::uint64_t{m.prompt.size()} + (m.max_tokens == 0u ? 0 : 1);
+  const auto needed = std::uint64_t{m.prompt.size()} + (m.decode.max_tokens == 0u ? 0 : 1);
   const auto prompt_tokens = std::to_string(m.prompt.size());
   if (needed > limits_.model_context)
     return no(refusal::context_length,

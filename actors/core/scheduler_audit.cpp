@@ -12,7 +12,7 @@ void see(const life_state& state, kv_request_view& view) {
     view.copy_whole = whole;
   };
   const auto see_blocks = [&](const holding& held) {
-    view.blocks = held.blocks;
+    view.blocks.emplace(held.blocks.begin(), held.blocks.end());
     view.computed = held.computed;
     view.asking = held.grow == holding::growth::asked;
   };
@@ -44,7 +44,7 @@ kv_scheduler_part scheduler_machine::look(time_us now) const {
     view.lease = r.lease();
     view.copy = r.copy();
     if (const auto* h = r.held()) {
-      view.blocks = h->blocks;
+      view.blocks.emplace(h->blocks.begin(), h->blocks.end());
       view.computed = h->computed;
       view.asking = h->grow == holding::growth::asked;
     }

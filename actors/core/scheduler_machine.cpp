@@ -19,14 +19,6 @@ std::string words_for(end_reason overdue, const scheduler_limits& limits) {
 
 }  // namespace
 
-std::uint64_t scheduler_limits::pool_tokens() const {
-  return std::uint64_t{num_blocks - std::min(num_blocks, lost_blocks)} * block_size;
-}
-
-std::uint32_t scheduler_limits::effective_context() const {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(model_context, pool_tokens()));
-}
-
 scheduler_machine::scheduler_machine(scheduler_limits limits) : limits_(std::move(limits)) {
   // Who runs has a row in every step, so no more run than a step has tokens for.
   limits_.max_num_seqs = std::min(limits_.max_num_seqs, limits_.max_num_batched_tokens);
@@ -114,7 +106,7 @@ void scheduler_machine::on(const granted& m, time_us now, effects& out) {
   } else if (auto* h = r->held(); h && h->grow == holding::growth::asked) {
     if (m.blocks.size() != 1)
       out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
-    h->blocks.insert(h->blocks.end(), m.blocks.begin(), m.blocks.end());
+    h->blocks.append(m.blocks);
     h->grow = holding::growth::none;
   } else {
     ++ignored_;  // retiring, or a duplicate

@@ -25,33 +25,10 @@
 
 #include "actors/core/events.hpp"
 #include "actors/core/request.hpp"
-#include "actors/core/step_plan.hpp"
+#include "actors/core/scheduler_limits.hpp"
+#include "actors/core/step_choice.hpp"
 
 namespace troupe::core {
-
-struct scheduler_limits {
-  std::uint32_t max_num_seqs = 32;  ///< no more than max_num_batched_tokens count
-  std::uint32_t max_num_batched_tokens = 512;
-  std::uint64_t max_step_us = 100'000;
-  std::uint32_t max_num_queued_reqs = 64;
-  std::uint32_t block_size = 16;
-  std::uint32_t num_blocks = 0;
-  std::uint32_t lost_blocks = 0;     ///< of those, in quarantine
-  std::uint32_t model_context = 0;   ///< smallest of the model's and --max-model-len, in tokens
-  std::vector<token_id> end_tokens;  ///< sorted
-  std::uint32_t vocab = 0;           ///< 0: not checked
-  deadlines_ms deadlines;            ///< defaults; 0 = none
-  bool prefix_caching = true;
-  bool park = false;  ///< preempted requests go to the host tier; else they are computed again
-  std::uint32_t move_chunk_blocks = 32;     ///< blocks copied by one move
-  std::uint64_t move_limit_us = 2'000'000;  ///< a move that takes longer is given up
-  std::uint64_t stall_limit_us =
-      30'000'000;  ///< a reader that is behind for longer ends its request; 0: never
-  /// Smallest of model_context and the pool in tokens, without what is lost.
-  std::uint32_t effective_context() const;
-  std::uint64_t pool_tokens() const;
-  bool operator==(const scheduler_limits&) const = default;
-};
 
 struct kv_scheduler_part;
 
@@ -80,27 +57,6 @@ using effect =
     std::variant<admitted, refused, tokens_out, ended, reserve, publish, release, audit, move_out,
                  move_in, drop_parked, step_plan, preempted, gave_up, stopped, violation>;
 using effects = std::vector<effect>;
-
-/// Where a request is. `received` and `tokenizing` belong to the session.
-enum class request_state : std::uint8_t {
-  received,
-  tokenizing,
-  queued,          ///< no lease
-  awaiting_grant,  ///< lease asked for, not yet answered
-  prefilling,      ///< between chunks
-  prefilling_in_flight,
-  decoding,  ///< between steps
-  decoding_in_flight,
-  awaiting_recompute,  ///< preempted: no lease, in the queue again
-  moving_out,          ///< preempted, a chunk of it is being copied to the host tier
-  parked,              ///< no lease, a copy on the host tier, in the queue again
-  moving_in,           ///< has a lease again, a chunk of the copy is coming back
-  paused,              ///< has its blocks, computes nothing: its reader is behind
-  retiring,            ///< ended, still named by the step in flight or by a move
-  gone,
-};
-inline constexpr int request_state_count = static_cast<int>(request_state::gone) + 1;
-const char* name_of(request_state);
 
 class scheduler_machine {
  public:

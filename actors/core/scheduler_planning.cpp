@@ -69,16 +69,14 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
   item.tokens.assign(first, first + tokens);
   item.blocks = h.blocks;
   item.sample = h.computed + tokens == r.size() && r.max_tokens > 0;
-  item.sampling = r.sampling;
-  item.top_logprobs = r.top_logprobs;
-  if (item.sample && r.sampling.needs_history()) {
+  item.decode = r.decode;
+  if (item.sample && r.decode->sampling.needs_history()) {
     item.history = r.tokens;
     item.history_prompt = r.prompt_tokens;
   }
-  if (item.sample && r.confidence) item.mass_top_k = r.confidence->top_k;
-  if (item.sample && r.completion() < r.min_tokens) {
-    item.suppressed = r.stop_token_ids;
-    if (!r.ignore_eos)
+  if (item.sample && r.completion() < r.decode->min_tokens) {
+    item.suppressed = r.decode->stop_token_ids;
+    if (!r.decode->ignore_eos)
       item.suppressed.insert(item.suppressed.end(), limits_.end_tokens.begin(),
                              limits_.end_tokens.end());
   }

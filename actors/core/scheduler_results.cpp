@@ -106,13 +106,14 @@ void scheduler_machine::take_token(request& r, const scored_token& sampled, life
   const auto is_one_of = [token](const std::vector<token_id>& sorted) {
     return std::binary_search(sorted.begin(), sorted.end(), token);
   };
-  const bool may_end = r.completion() >= r.min_tokens;
-  const bool end_token = may_end && !r.ignore_eos && is_one_of(limits_.end_tokens);
-  const bool stop_token = may_end && !end_token && is_one_of(r.stop_token_ids);
+  const auto& wants = *r.decode;
+  const bool may_end = r.completion() >= wants.min_tokens;
+  const bool end_token = may_end && !wants.ignore_eos && is_one_of(limits_.end_tokens);
+  const bool stop_token = may_end && !end_token && is_one_of(wants.stop_token_ids);
 
-  const bool unsure = r.confidence && sampled.mass < r.confidence->mass;
+  const bool unsure = wants.confidence && sampled.mass < wants.confidence->mass;
   r.unsure_steps = unsure ? r.unsure_steps + 1 : 0;
-  const bool gives_up = may_end && r.confidence && r.unsure_steps >= r.confidence->steps;
+  const bool gives_up = may_end && wants.confidence && r.unsure_steps >= wants.confidence->steps;
 
   r.tokens.push_back(token);
   if (!r.first_token_at) r.first_token_at = now;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -39,7 +40,7 @@ class state_hash {
     return add(x.request).mix(name(leases, x.request.value << 32 | x.epoch));
   }
   state_hash& add_block(block_id x) { return mix(name(blocks, std::uint64_t{x} + 1)); }
-  state_hash& add_blocks(const std::vector<block_id>& xs) {
+  state_hash& add_blocks(std::span<const block_id> xs) {
     mix(xs.size());
     for (const auto x : xs) add_block(x);
     return *this;
@@ -58,8 +59,13 @@ class state_hash {
   }
   template <class T>
   state_hash& add(const std::vector<T>& xs) {
+    return add_all(xs);
+  }
+  /// Of anything with a size and elements.
+  template <class Range>
+  state_hash& add_all(const Range& xs) {
     mix(xs.size());
-    for (const T& x : xs) add(x);
+    for (const auto& x : xs) add(x);
     return *this;
   }
   template <class T>

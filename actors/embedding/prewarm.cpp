@@ -87,8 +87,8 @@ core::generation_request request_of(const json& line) {
     throw line_error("cache_salt has " + std::to_string(out.cache_salt->size()) +
                      " bytes, the limit is " + std::to_string(cache_salt_bytes_max));
   out.add_generation_prompt = false;  // the user turn that follows the prefix differs
-  out.max_tokens = 0;
-  out.sampling.temperature = 0;
+  out.decode.max_tokens = 0;
+  out.decode.sampling.temperature = 0;
   out.label = "prewarm";
   return out;
 }

@@ -124,13 +124,13 @@ row_answer sampler::answer(const row_query& q) {
     if (q.target >= 0) out.score = scored(q.target, -infinity);
     return out;
   }
-  const sequence_slice& slice = *q.slice;
-  const auto listed = static_cast<std::size_t>(std::max(0, slice.top_logprobs));
-  const std::size_t massed = q.sample ? slice.mass_top_k : 0;
+  const decode_options& wants = *q.slice->decode;
+  const auto listed = static_cast<std::size_t>(std::max(0, wants.top_logprobs));
+  const std::size_t massed = q.sample && wants.confidence ? wants.confidence->top_k : 0;
   double log_total = 0.0;
   float mass = 0.0f;
   std::vector<std::pair<token_id, float>> top;
-  if (q.target >= 0 || slice.top_logprobs >= 0 || massed > 0) {
+  if (q.target >= 0 || wants.top_logprobs >= 0 || massed > 0) {
     log_total = raw.max + std::log(kernels_.exp_sum({q.logits, q.vocab, raw.max, 1.0f, nullptr}));
     top = likeliest(q.logits, q.vocab, std::max(listed, massed), log_total);
     mass = probability_of(top, massed);
@@ -149,14 +149,14 @@ row_answer sampler::answer(const row_query& q) {
   out.sampled = scored(*token, 0.0f);
   out.sampled->mass = mass;
   out.sampled->top = std::move(top);
-  if (slice.top_logprobs >= 0) {
+  if (wants.top_logprobs >= 0) {
     out.sampled->logprob = static_cast<float>(raw_logit(q, *token) - log_total);
   }
   return out;
 }
 
 std::optional<token_id> sampler::choose(const row_query& q, const logit_stats& raw) {
-  const sampling_params& p = q.slice->sampling;
+  const sampling_params& p = q.slice->decode->sampling;
   logit_stats top = raw;
   changed_.clear();
   if (p.needs_history() || !p.logit_bias.empty() || !q.slice->suppressed.empty()) {
@@ -187,7 +187,7 @@ void sampler::count_history(const sequence_slice& slice, std::uint32_t vocab) {
 /// finite, so that an extreme penalty is an extreme preference and never a NaN.
 void sampler::adjust(const row_query& q) {
   constexpr float largest = std::numeric_limits<float>::max();
-  const sampling_params& p = q.slice->sampling;
+  const sampling_params& p = q.slice->decode->sampling;
   for (const auto& [token, bias] : p.logit_bias) {
     changed_.emplace_back(token, q.logits[token]);
     q.logits[token] += bias;
@@ -215,7 +215,7 @@ float sampler::raw_logit(const row_query& q, token_id token) const {
 }
 
 token_id sampler::draw(const row_query& q, const logit_stats& top) {
-  const sampling_params& p = q.slice->sampling;
+  const sampling_params& p = q.slice->decode->sampling;
   weights_.resize(q.vocab);
   const float inverse = std::min(1.0f / p.temperature, std::numeric_limits<float>::max());
   const double total = kernels_.exp_sum({q.logits, q.vocab, top.max, inverse, weights_.data()});
@@ -258,7 +258,7 @@ void sampler::keep_mass(const row_query& q, double mass) {
 /// Fills candidates_ with the tokens that top-k, top-p and min-p leave. First those above a cutoff,
 /// which is lowered until they are sure to contain the answer.
 void sampler::keep_candidates(const row_query& q, double total) {
-  const sampling_params& p = q.slice->sampling;
+  const sampling_params& p = q.slice->decode->sampling;
   const std::size_t k = p.top_k > 0 ? static_cast<std::size_t>(p.top_k) : 0;
   double mass = 0.0;
   for (float cutoff = 0.02f;; cutoff = cutoff > 1e-6f ? cutoff * 0.02f : 0.0f) {

@@ -8,7 +8,7 @@ choices_encoder::choices_encoder(const api_request& request, reply_meta meta,
                                  const char* chunk_object, const char* whole_object)
     : meta_{std::move(meta)},
       as_ids_{request.tokens_as_ids},
-      top_logprobs_{request.choices.front().top_logprobs},
+      top_logprobs_{request.choices.front().decode.top_logprobs},
       chunk_object_{chunk_object},
       whole_object_{whole_object},
       model_{request.model},

@@ -50,17 +50,17 @@ std::optional<std::uint32_t> read_max_tokens(const wire_fields& in, const char* 
 }
 
 void check_min_tokens(const core::generation_request& r) {
-  if (r.max_tokens && r.min_tokens > *r.max_tokens)
+  if (r.decode.max_tokens && r.decode.min_tokens > *r.decode.max_tokens)
     throw invalid_value("min_tokens",
                         fmt::format("'min_tokens' is {}, more than the {} tokens allowed.",
-                                    r.min_tokens, *r.max_tokens));
+                                    r.decode.min_tokens, *r.decode.max_tokens));
 }
 
 /// n choices of each prompt, every choice with a seed of its own.
 void add_choices(api_request& out, const core::generation_request& one) {
   for (std::uint32_t i = 0; i < out.n; ++i) {
     out.choices.push_back(one);
-    out.choices.back().sampling.seed += i * 0x9e3779b97f4a7c15ull;
+    out.choices.back().decode.sampling.seed += i * 0x9e3779b97f4a7c15ull;
   }
 }
 
@@ -93,11 +93,11 @@ api_request read_chat(const wire_fields& in) {
   one.prompt = in.messages("messages");
   one.parse_special = false;
   const char* limit = in.get("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
-  one.max_tokens = read_max_tokens(in, limit, -1, false);
+  one.decode.max_tokens = read_max_tokens(in, limit, -1, false);
   check_min_tokens(one);
   const auto top = static_cast<std::int32_t>(in.integer("top_logprobs", 0));
   if (in.boolean("logprobs", false)) {
-    one.top_logprobs = top;
+    one.decode.top_logprobs = top;
   } else if (top > 0) {
     throw invalid_value("top_logprobs", "'top_logprobs' needs 'logprobs': true.");
   }
@@ -156,9 +156,9 @@ api_request read_completions(const wire_fields& in) {
   read_stream(in, out);
   core::generation_request one = in.sampling_request();
   one.echo = in.boolean("echo", false);
-  one.max_tokens = read_max_tokens(in, "max_tokens", 16, one.echo);
+  one.decode.max_tokens = read_max_tokens(in, "max_tokens", 16, one.echo);
   check_min_tokens(one);
-  one.top_logprobs = static_cast<std::int32_t>(in.integer("logprobs", -1));
+  one.decode.top_logprobs = static_cast<std::int32_t>(in.integer("logprobs", -1));
   out.tokens_as_ids = in.boolean("return_tokens_as_token_ids", false);
   const auto prompts = read_prompts(in, out);
   read_n(in, out, prompts.size());

@@ -60,8 +60,8 @@ api_request read_responses(const wire_fields& in, bool websocket) {
   core::generation_request one = read_source(in, fields.instructions);
   if (in.get("max_output_tokens")) {
     fields.max_output_tokens = static_cast<std::uint32_t>(in.integer("max_output_tokens", 0));
-    one.max_tokens = fields.max_output_tokens;
-    if (one.min_tokens > *one.max_tokens)
+    one.decode.max_tokens = fields.max_output_tokens;
+    if (one.decode.min_tokens > *one.decode.max_tokens)
       throw invalid_value("min_tokens", "'min_tokens' is more than 'max_output_tokens'.");
   }
   out.choices.push_back(std::move(one));

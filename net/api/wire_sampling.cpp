@@ -223,15 +223,15 @@ core::generation_request wire_fields::text_request() const {
 
 core::generation_request wire_fields::sampling_request() const {
   core::generation_request r = text_request();
-  r.sampling = read_sampling(*this);
-  r.min_tokens = static_cast<std::uint32_t>(integer("min_tokens", 0));
+  r.decode.sampling = read_sampling(*this);
+  r.decode.min_tokens = static_cast<std::uint32_t>(integer("min_tokens", 0));
   r.stop = read_stops(*this);
   r.include_stop_in_output = boolean("include_stop_str_in_output", false);
   if (const auto at = choice(*this, "stop_boundary", {"none", "word", "line"}))
     r.boundary = static_cast<stop_boundary>(*at);
-  r.confidence = read_confidence(*this);
+  r.decode.confidence = read_confidence(*this);
   r.repetition = read_repetition(*this);
-  r.ignore_eos = boolean("ignore_eos", false);
+  r.decode.ignore_eos = boolean("ignore_eos", false);
   r.skip_special_tokens = boolean("skip_special_tokens", true);
   r.priority = static_cast<std::int32_t>(integer("priority", 0));
   if (r.priority != 0 && !limits().priorities)
@@ -249,7 +249,7 @@ core::generation_request wire_fields::sampling_request() const {
       throw invalid_value("stop_token_ids",
                           fmt::format("'stop_token_ids' holds {} tokens, allowed are {}.",
                                       all.size(), stop_tokens_max));
-    r.stop_token_ids = tokens(all, "stop_token_ids");
+    r.decode.stop_token_ids = tokens(all, "stop_token_ids");
   }
   return r;
 }

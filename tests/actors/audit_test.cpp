@@ -42,7 +42,7 @@ struct audited_engine {
   running start(std::vector<token_id> prompt, std::uint32_t max_tokens) {
     core::generation_request request;
     request.prompt = std::move(prompt);
-    request.max_tokens = max_tokens;
+    request.decode.max_tokens = max_tokens;
     running out;
     out.handle = engine->submit(std::move(request), out.sink);
     return out;

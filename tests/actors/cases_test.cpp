@@ -91,8 +91,8 @@ TEST_CASE(
   std::vector<world::running> all;
   for (int i = 0; i < choices; ++i) {
     auto request = ask(long_prompt(50), 300);
-    request.sampling.seed = static_cast<std::uint64_t>(i);
-    if (scored) request.top_logprobs = 2, request.echo = true;
+    request.decode.sampling.seed = static_cast<std::uint64_t>(i);
+    if (scored) request.decode.top_logprobs = 2, request.echo = true;
     all.push_back(w.start(std::move(request)));
   }
   if (point == 1) REQUIRE(w.device->wait_started(1));
@@ -148,7 +148,7 @@ TEST_CASE(
   w.hold();
   for (int i = 0; i < 12; ++i) {
     auto request = ask({40 + i, 50}, 150);
-    request.top_logprobs = 5;
+    request.decode.top_logprobs = 5;
     stalled.push_back(w.start(std::move(request), false));  // the first delta is never acknowledged
   }
   w.let_go();
@@ -195,7 +195,7 @@ TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is floo
   std::vector<world::running> all;
   for (int i = 0; i < 4; ++i) {
     auto request = ask({40 + i}, 900);  // far from done when they leave, on any machine
-    request.top_logprobs = 5;
+    request.decode.top_logprobs = 5;
     all.push_back(w.start(std::move(request), false));
   }
   for (const auto& one : all) REQUIRE(one.sink->wait([&] { return one.sink->order == "ad"; }));

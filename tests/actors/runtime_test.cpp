@@ -88,7 +88,7 @@ TEST_CASE(
   world w(64, settings);
   w.device->step_time = 1ms;
   auto request = ask({40, 41}, 200);
-  request.top_logprobs = 0;  // pieces weigh more than their text
+  request.decode.top_logprobs = 0;  // pieces weigh more than their text
   auto one = w.start(std::move(request), false);
   REQUIRE(one.sink->wait([&] { return !one.sink->text.empty(); }));
   if (paused) {
@@ -151,7 +151,7 @@ TEST_CASE("runtime: a reader that never takes its answer ends as slow_reader at 
   settings.reader_stall_timeout_s = 0.1;
   world w(64, settings);
   auto request = ask({40, 41}, 200);
-  request.top_logprobs = 0;  // pieces weigh more than their text
+  request.decode.top_logprobs = 0;  // pieces weigh more than their text
   auto one = w.start(std::move(request), false);
   REQUIRE(one.sink->wait_end());
   CHECK(one.sink->finish.reason == core::end_reason::slow_reader);
@@ -234,7 +234,7 @@ TEST_CASE("runtime: an echoed prompt comes first, with its scores, and its first
   world w;
   auto request = ask({40, 41, 42}, 2);
   request.echo = true;
-  request.top_logprobs = 0;
+  request.decode.top_logprobs = 0;
   auto one = w.start(std::move(request));
   REQUIRE(one.sink->wait_end());
   const auto bytes = [&](token_id token) { return w.model->vocabulary.bytes(token); };

@@ -79,7 +79,7 @@ struct world {
 inline core::generation_request ask(std::vector<token_id> prompt, std::uint32_t max_tokens) {
   core::generation_request request;
   request.prompt = std::move(prompt);
-  request.max_tokens = max_tokens;
+  request.decode.max_tokens = max_tokens;
   return request;
 }
 

@@ -101,7 +101,7 @@ struct one_session {
 core::generation_request giant(std::size_t letters = 200'000) {
   core::generation_request request;
   request.prompt = std::string(letters, 'a');
-  request.max_tokens = 4;
+  request.decode.max_tokens = 4;
   return request;
 }
 

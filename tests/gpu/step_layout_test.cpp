@@ -72,22 +72,28 @@ TEST_CASE("step_layout: a broken batch is refused naming slice, field and value"
              Contains("slice 0: tokens[2] is 100"));
   CHECK_THAT(refusal([](step_batch& b) { b.slices[0].tokens[0] = -1; }),
              Contains("tokens[0] is -1"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].blocks.pop_back(); }),
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].blocks = {1}; }),
              Contains("blocks has 1 entries"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[1] = 10; }),
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[1].blocks = {0, 10, 2};
+             }),
              Contains("slice 1: blocks[1] is 10"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[2] = 5; }),
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[1].blocks = {0, 1, 5};
+             }),
              Contains("which slice 0 writes"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[1].blocks[2] = 0; }),
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[1].blocks = {0, 1, 0};
+             }),
              Contains("which slice 1 writes"));
   CHECK_THAT(refusal([](step_batch& b) {
                b.slices[0].start = 126;
-               b.slices[0].blocks.assign(9, 4);
+               b.slices[0].blocks = std::vector<std::uint32_t>(9, 4);
              }),
              Contains("start + tokens is 129"));
   CHECK_THAT(refusal([](step_batch& b) { b.slices[0].start = 4294967295u; }),
              Contains("start + tokens is 4294967298"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].top_logprobs = 21; }),
+  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].decode.edit().top_logprobs = 21; }),
              Contains("top_logprobs is 21"));
   CHECK_THAT(refusal([](step_batch& b) {
                b.slices[0].suppressed = {5, 100};
@@ -103,7 +109,7 @@ TEST_CASE("step_layout: what the sampler would index with is checked", "[gpu]") 
   using Catch::Matchers::Contains;
   const auto with_history = [](std::vector<token_id> history, std::uint32_t prompt) {
     return refusal([&](step_batch& b) {
-      b.slices[0].sampling.presence_penalty = 1;
+      b.slices[0].decode.edit().sampling.presence_penalty = 1;
       b.slices[0].history = history;
       b.slices[0].history_prompt = prompt;
     });
@@ -116,11 +122,13 @@ TEST_CASE("step_layout: what the sampler would index with is checked", "[gpu]") 
   CHECK_THAT(with_history({}, 0),
              Contains("history has 0 entries, before the sampled token are 17"));
   CHECK_THAT(refusal([](step_batch& b) {
-               b.slices[0].sampling.logit_bias = {{1, 0.5f}, {100, 1.0f}};
+               b.slices[0].decode.edit().sampling.logit_bias = {{1, 0.5f}, {100, 1.0f}};
              }),
              Contains("logit_bias[1] is 100"));
-  CHECK_THAT(refusal([](step_batch& b) { b.slices[0].mass_top_k = 21; }),
-             Contains("mass_top_k is 21"));
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[0].decode.edit().confidence = troupe::confidence_stop{21, 0.5f, 1};
+             }),
+             Contains("confidence.top_k is 21"));
 }
 
 TEST_CASE("step_layout: a block shared for reading by two slices is accepted", "[gpu]") {

@@ -194,7 +194,7 @@ bool fake_engine::step(playing& p) {
     return false;
   }
   if (p.plan.hold == hold_at::prefill || p.outstanding || clock::now() < p.due) return false;
-  const bool scores = p.request.top_logprobs >= 0;
+  const bool scores = p.request.decode.top_logprobs >= 0;
   if (p.request.echo) {
     p.request.echo = false;
     const auto* text = std::get_if<std::string>(&p.request.prompt);
@@ -204,7 +204,7 @@ bool fake_engine::step(playing& p) {
     return false;
   }
   if (p.plan.hold == hold_at::decode && p.next == 1) return false;
-  const bool full = p.request.max_tokens && p.completion >= *p.request.max_tokens;
+  const bool full = p.request.decode.max_tokens && p.completion >= *p.request.decode.max_tokens;
   if (full || p.next == p.plan.pieces.size()) {
     end(p, full ? core::end_reason::length : p.plan.reason);
     return true;

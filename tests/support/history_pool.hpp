@@ -87,7 +87,7 @@ class history_pool {
       std::vector<token_id> history;
       history.reserve(size);
       for (std::uint32_t i = 0; i < size; ++i) history.push_back(cell(i));
-      out.sampled = scored_token{next_token(history, slice.sampling.seed), -0.5f, {}};
+      out.sampled = scored_token{next_token(history, slice.decode->sampling.seed), -0.5f, {}};
     }
     return out;
   }

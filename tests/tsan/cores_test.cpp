@@ -87,7 +87,7 @@ class world {
     s.request = {++last_};
     for (auto n = 1 + random_() % 30; n > 0; --n)
       s.prompt.push_back(static_cast<token_id>(1 + random_() % 3));
-    s.max_tokens = 1 + static_cast<std::uint32_t>(random_() % 40);
+    s.decode.max_tokens = 1 + static_cast<std::uint32_t>(random_() % 40);
     tell(s);
   }
   void step() {

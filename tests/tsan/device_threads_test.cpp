@@ -45,8 +45,8 @@ std::vector<std::vector<float>> short_story(cpu_backend& device) {
       batch.slices.push_back(slice_of(i, tokens, start, count, {2 * i, 2 * i + 1}));
       auto& slice = batch.slices.back();
       slice.sample = true;
-      slice.sampling.temperature = i % 2 ? 0.8f : 0.0f;
-      slice.top_logprobs = 3;
+      slice.decode.edit().sampling.temperature = i % 2 ? 0.8f : 0.0f;
+      slice.decode.edit().top_logprobs = 3;
       if (i == 1) want_all(slice);
     }
     const auto result = run_step(device, std::move(batch));

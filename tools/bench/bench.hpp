@@ -28,6 +28,8 @@ void bench_kernels(const std::string& model, const gpu::backend_options& options
 /// What the block ledger and its prefix index cost a step of 32 sequences, beside the time such a
 /// step takes (`step_ms`).
 void bench_bookkeeping(double step_ms, bool json);
+/// Median of the scheduler's own time for one step of 32 decoding sequences with long histories.
+double bench_scheduler_step_us();
 
 /// What a prefix found in the cache and a request brought back from the host tier cost, beside
 /// computing the same again.

@@ -148,20 +148,24 @@ void bench_bookkeeping(double step_ms, bool json) {
   const auto typical = median(step_us), check = median(check_us), share = typical / (step_ms * 10);
   if (work.counts().evicted_total == 0)
     throw std::logic_error("the pool was never short of blocks");
+  const auto scheduler_us = bench_scheduler_step_us();
   if (json) {
     fmt::print(
         "{{\"sequences\":{},\"pool_blocks\":{},\"events_per_step\":{:.2f},\"releases_per_step\":{:."
         "3f},\"step_us\":{:.2f},"
-        "\"worst_step_us\":{:.1f},\"full_check_us\":{:.1f},\"device_step_ms\":{:.1f},\"share_"
+        "\"worst_step_us\":{:.1f},\"scheduler_step_us\":{:.1f},\"full_check_us\":{:.1f},\"device_"
+        "step_ms\":{:.1f},\"share_"
         "percent\":{:.4f}}}\n",
-        sequences, pool_blocks, events_a_step, releases_a_step, typical, worst, check, step_ms,
-        share);
+        sequences, pool_blocks, events_a_step, releases_a_step, typical, worst, scheduler_us, check,
+        step_ms, share);
     return;
   }
   fmt::print("pool     {} blocks, {} sequences, {:.2f} events and {:.3f} releases a step\n",
              pool_blocks, sequences, events_a_step, releases_a_step);
   fmt::print("ledger   {:8.2f} us a step, {:.1f} us the worst, sums checked after every event\n",
              typical, worst);
+  fmt::print("scheduler{:8.2f} us a step of {} sequences behind 2,000 tokens, with penalties\n",
+             scheduler_us, sequences);
   fmt::print("check    {:8.1f} us for one visit of every block\n", check);
   fmt::print("share    {:8.4f} % of a step of {:.1f} ms\n", share, step_ms);
 }

@@ -129,10 +129,10 @@ class bench_runtime {
   started start(std::vector<token_id> prompt, std::uint32_t max_tokens, std::int32_t priority = 0) {
     core::generation_request request;
     request.prompt = std::move(prompt);
-    request.max_tokens = max_tokens;
+    request.decode.max_tokens = max_tokens;
     request.priority = priority;
-    request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    request.decode.ignore_eos = true;
+    request.decode.sampling.temperature = 0;
     started out;
     out.handle = engine_.submit(std::move(request), out.sink);
     return out;

@@ -64,7 +64,7 @@ class device_rates final : public engine_rates {
     const auto first = stream * ((longest + size - 1) / size);
     for (std::uint32_t b = 0; b * size < start + count; ++b) out.blocks.push_back(first + b);
     out.sample = true;
-    out.sampling.temperature = 0.0f;
+    out.decode.edit().sampling.temperature = 0.0f;
     return out;
   }
 

@@ -45,14 +45,13 @@ step_batch batch_of(const model_config& config, std::uint32_t sequences, std::ui
     sequence_slice& slice = batch.slices.emplace_back();
     slice.key = s;
     slice.start = start;
-    slice.sampling.temperature = 0.0f;
+    slice.decode.edit().sampling.temperature = 0.0f;
     slice.sample = true;
     for (std::uint32_t i = 0; i < count; ++i) {
       slice.tokens.push_back(
           static_cast<token_id>((s * 7919 + (start + i) * 104729 + 1000) % config.vocab));
     }
-    slice.blocks.resize(blocks);
-    std::iota(slice.blocks.begin(), slice.blocks.end(), s * blocks);
+    for (std::uint32_t b = 0; b < blocks; ++b) slice.blocks.push_back(s * blocks + b);
   }
   return batch;
 }
@@ -85,8 +84,8 @@ class pass_meter {
   kernel_costs sample(const sampling_params& sampling, std::int32_t top_logprobs,
                       std::uint32_t rows) {
     sequence_slice slice;
-    slice.sampling = sampling;
-    slice.top_logprobs = top_logprobs;
+    slice.decode.edit().sampling = sampling;
+    slice.decode.edit().top_logprobs = top_logprobs;
     std::vector<sampler> samplers(rows, sampler(kernels_, config_.vocab));
     const std::vector<std::uint32_t> source(rows);
     return best_of([&] {

@@ -24,9 +24,9 @@ double ms_since(steady::time_point from) {
 core::generation_request request_of(std::vector<token_id> prompt, std::uint32_t max_tokens) {
   core::generation_request out;
   out.prompt = std::move(prompt);
-  out.max_tokens = max_tokens;
-  out.ignore_eos = true;
-  out.sampling.temperature = 0;
+  out.decode.max_tokens = max_tokens;
+  out.decode.ignore_eos = true;
+  out.decode.sampling.temperature = 0;
   return out;
 }
 
@@ -192,7 +192,7 @@ std::vector<token_id> policy_driver::answer(std::vector<token_id> prompt,
   std::condition_variable changed;
   std::optional<core::generation_end> over;
   auto request = request_of(std::move(prompt), max_tokens);
-  request.top_logprobs = 0;  // the deltas then name their tokens
+  request.decode.top_logprobs = 0;  // the deltas then name their tokens
   clients_.submit(
       std::move(request),
       [&](const core::generation_delta& delta) {

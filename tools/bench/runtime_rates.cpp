@@ -157,9 +157,9 @@ class runtime_rates final : public engine_rates {
     std::vector<token_id> tokens(prompt);
     for (auto& token : tokens) token = static_cast<token_id>(random_() % vocab_);
     request.prompt = std::move(tokens);
-    request.max_tokens = max_tokens;
-    request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    request.decode.max_tokens = max_tokens;
+    request.decode.ignore_eos = true;
+    request.decode.sampling.temperature = 0;
     watch_.began();
     return clients_.submit(
         std::move(request), [](const core::generation_delta&) {},

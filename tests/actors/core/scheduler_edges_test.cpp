@@ -20,8 +20,8 @@ TEST_CASE("scheduler: end tokens and stop tokens are found in whatever order the
   CHECK(w.client(1).end.why == end_reason::end_token);
 
   auto s = make_submit(2, 10, 5);
-  s.ignore_eos = true;
-  s.stop_token_ids = {900, 0};
+  s.decode.ignore_eos = true;
+  s.decode.stop_token_ids = {900, 0};
   w.send(s);
   w.run();
   CHECK(w.client(2).end.why == end_reason::stop_token);
@@ -241,7 +241,7 @@ TEST_CASE("scheduler: the last token says whether it is text", "[core]") {
   for (const token_id last : {token_id{0}, token_id{7}, token_id{8}}) {
     machine_alone a(roomy_limits());
     auto s = make_submit(1, 10, 2);
-    s.stop_token_ids = {7};
+    s.decode.stop_token_ids = {7};
     start_one(a, s);
     a.send(step_done{step_id{1}, {token_for(1, 42)}, 10});
     REQUIRE(a.told<tokens_out>().size() == 1);

@@ -153,7 +153,7 @@ TEST_CASE("scheduler: end tokens and stop tokens end, are counted and named", "[
   SECTION("a stop token") {
     scheduler_world w(roomy_limits());
     auto s = make_submit(1, 10, 6);
-    s.stop_token_ids = {third};
+    s.decode.stop_token_ids = {third};
     w.send(s);
     w.run();
     CHECK(w.client(1).tokens.size() == 3);
@@ -174,7 +174,7 @@ TEST_CASE("scheduler: end tokens and stop tokens end, are counted and named", "[
     limits.end_tokens = {0, third};
     scheduler_world w(limits);
     auto s = make_submit(1, 10, 6);
-    s.ignore_eos = true;
+    s.decode.ignore_eos = true;
     w.send(s);
     w.run();
     CHECK(w.client(1).end.why == end_reason::length);
@@ -188,9 +188,9 @@ TEST_CASE(
   for (const bool ignore_eos : {false, true}) {
     scheduler_world w(roomy_limits());
     auto s = make_submit(1, 10, 6);
-    s.min_tokens = 2;
-    s.stop_token_ids = {77, 55};
-    s.ignore_eos = ignore_eos;
+    s.decode.min_tokens = 2;
+    s.decode.stop_token_ids = {77, 55};
+    s.decode.ignore_eos = ignore_eos;
     w.send(s);
     w.settle_allocator();
     const auto expected = ignore_eos ? std::vector<troupe::token_id>{55, 77}

@@ -84,12 +84,15 @@ TEST_CASE("scheduler: refusals name the field's value and limit", "[core]") {
   w.send(make_submit(2, 0, 10));
   CHECK(w.client(2).refusal.why == refusal::empty_prompt);
   auto wild = make_submit(3, 10, 10);
-  wild.prompt[4] = 1000;
+  auto tokens = prompt_of(10, 3);
+  tokens[4] = 1000;
+  wild.prompt = tokens;
   w.send(wild);
   CHECK(w.client(3).refusal.why == refusal::invalid_token);
   CHECK(w.client(3).refusal.message.find("token 4 is 1000") != std::string::npos);
   wild.request = request_id{4};
-  wild.prompt[4] = -1;
+  tokens[4] = -1;
+  wild.prompt = tokens;
   w.send(wild);
   CHECK(w.client(4).refusal.why == refusal::invalid_token);
   w.send(make_submit(5, 100, 0));
@@ -107,7 +110,7 @@ TEST_CASE("scheduler: max_tokens is clipped to the room left", "[core]") {
   auto s = make_submit(1, 90, 50);
   w.send(s);
   s.request = request_id{2};
-  s.max_tokens.reset();
+  s.decode.max_tokens.reset();
   w.send(s);
   w.run();
   CHECK(w.client(1).tokens.size() == 10);
@@ -197,7 +200,9 @@ TEST_CASE("scheduler: C091 in a tight pool the oldest always finishes and work g
     for (; arrival <= w.now; arrival += 33'333) {
       ++next;
       auto s = make_submit(next, 540, static_cast<std::uint32_t>(100 + next % 100));
-      std::copy_n(prompt_of(512, 7).begin(), 512, s.prompt.begin());
+      auto prompt = prompt_of(512, 7);
+      prompt.insert(prompt.end(), s.prompt.begin() + 512, s.prompt.end());
+      s.prompt = prompt;
       w.send(s);
     }
     w.settle_allocator();
@@ -278,7 +283,7 @@ TEST_CASE("scheduler: a scored prompt gives each score once, preempted or not", 
   scheduler_world w(limits);
   auto s = make_submit(2, 100, 60);
   s.score_prompt = true;
-  s.top_logprobs = 0;
+  s.decode.top_logprobs = 0;
   w.send(s);
   w.settle_allocator();
   for (int i = 0; i < 3; ++i) {

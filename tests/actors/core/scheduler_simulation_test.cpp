@@ -166,10 +166,10 @@ class storm {
     s.keep_prefix = below(2) == 0;
     s.priority = static_cast<std::int32_t>(below(3));
     s.score_prompt = below(4) == 0;
-    s.min_tokens = below(3) == 0 ? below(10) : 0;
+    s.decode.min_tokens = below(3) == 0 ? below(10) : 0;
     if (below(5) == 0) s.deadlines = {1 + below(30), 1 + below(60), 1 + below(200)};
-    if (below(6) == 0) s.max_tokens.reset();
-    if (below(4) == 0) s.stop_token_ids = {static_cast<token_id>(1 + below(900))};
+    if (below(6) == 0) s.decode.max_tokens.reset();
+    if (below(4) == 0) s.decode.stop_token_ids = {static_cast<token_id>(1 + below(900))};
     asked[last_] = s;
     world.send(s);
     if (below(8) == 0 && world.state(last_) != request_state::gone) world.send(s);  // a duplicate

@@ -27,8 +27,8 @@ TEST_CASE("scheduler: results in another order than the plan's are a violation a
 TEST_CASE("scheduler: an end or stop token before min_tokens is a token like others", "[core]") {
   machine_alone a(roomy_limits());
   auto s = make_submit(1, 10, 9);
-  s.min_tokens = 2;
-  s.stop_token_ids = {7};
+  s.decode.min_tokens = 2;
+  s.decode.stop_token_ids = {7};
   start_one(a, s);
   a.send(step_done{step_id{1}, {token_for(1, 0)}, 10});
   CHECK(a.told<ended>().empty());
@@ -77,12 +77,12 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   limits.max_num_batched_tokens = 12;
   machine_alone a(limits);
   auto s = make_submit(1, 20, 9);
-  s.sampling.temperature = 0.25f;
-  s.sampling.presence_penalty = 0.5f;
-  s.top_logprobs = 3;
-  s.confidence = troupe::confidence_stop{7, 0.5f, 2};
-  s.min_tokens = 1;
-  s.stop_token_ids = {7, 5};
+  s.decode.sampling.temperature = 0.25f;
+  s.decode.sampling.presence_penalty = 0.5f;
+  s.decode.top_logprobs = 3;
+  s.decode.confidence = troupe::confidence_stop{7, 0.5f, 2};
+  s.decode.min_tokens = 1;
+  s.decode.stop_token_ids = {7, 5};
   a.send(s);
   a.send(granted{{request_id{1}, 1}, {4, 9}, 0});
   const auto item = [&] { return a.told<step_plan>().at(0).items.at(0); };
@@ -91,7 +91,6 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   CHECK(i.blocks == std::vector<block_id>{4, 9});
   CHECK_FALSE(i.sample);
   CHECK(i.history.empty());
-  CHECK(i.mass_top_k == 0);
   CHECK(i.suppressed.empty());
   CHECK(i.score_targets.empty());
   a.send(step_done{step_id{1}, {{request_id{1}, false, {}, {}}}, 10});
@@ -101,11 +100,11 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   CHECK(i.start == 12);
   CHECK(i.tokens.size() == 8);
   CHECK(i.sample);
-  CHECK(i.sampling == s.sampling);
-  CHECK(i.top_logprobs == 3);
+  CHECK(i.decode->sampling == s.decode.sampling);
+  CHECK(i.decode->top_logprobs == 3);
   CHECK(i.history == s.prompt);
   CHECK(i.history_prompt == 20);
-  CHECK(i.mass_top_k == 7);
+  CHECK(i.decode->confidence == s.decode.confidence);
   CHECK(i.suppressed == std::vector<token_id>{5, 7, 0});
   a.send(step_done{step_id{2}, {token_for(1, 42)}, 10});
   i = item();
@@ -114,15 +113,15 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
 
   machine_alone b(roomy_limits());
   auto plain = make_submit(1, 10, 9);
-  plain.min_tokens = 1;
-  plain.ignore_eos = true;
-  plain.stop_token_ids = {7};
+  plain.decode.min_tokens = 1;
+  plain.decode.ignore_eos = true;
+  plain.decode.stop_token_ids = {7};
   start_one(b, plain);
   const auto j = b.told<step_plan>().at(0).items.at(0);
   CHECK(j.sample);
   CHECK(j.history.empty());
   CHECK(j.history_prompt == 0);
-  CHECK(j.mass_top_k == 0);
+  CHECK_FALSE(j.decode->confidence);
   CHECK(j.suppressed == std::vector<token_id>{7});
 
   machine_alone c(roomy_limits());
@@ -133,8 +132,8 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
 TEST_CASE("scheduler: only so many unsure steps in a row, after min_tokens, give up", "[core]") {
   machine_alone a(roomy_limits());
   auto s = make_submit(1, 4, 30);
-  s.confidence = troupe::confidence_stop{1, 0.5f, 2};
-  s.min_tokens = 5;
+  s.decode.confidence = troupe::confidence_stop{1, 0.5f, 2};
+  s.decode.min_tokens = 5;
   start_one(a, s);
   std::uint64_t step = 0;
   const auto draw = [&](float mass) {

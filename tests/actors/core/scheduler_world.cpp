@@ -46,7 +46,7 @@ submit make_submit(std::uint64_t id, std::uint32_t prompt_tokens, std::uint32_t 
   submit s;
   s.request = request_id{id};
   s.prompt = prompt_of(prompt_tokens, id);
-  s.max_tokens = max_tokens;
+  s.decode.max_tokens = max_tokens;
   return s;
 }
 
@@ -297,7 +297,7 @@ void scheduler_world::check(bool step_returned) const {
   if (plan_) {
     must(machine.step_in_flight(), "the machine knows of the step in flight");
     for (const auto& item : plan_->items) {
-      must(names({}, item.request, item.blocks),
+      must(names({}, item.request, {item.blocks.begin(), item.blocks.end()}),
            "the step in flight reads only blocks its request holds:", item.request);
       for (auto p = item.start; p < item.start + item.tokens.size(); ++p)
         must(holders[item.blocks[p / limits_.block_size]] == 1, "a shared block is never written");

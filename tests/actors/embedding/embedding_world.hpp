@@ -53,7 +53,7 @@ struct question {
 inline question ask_for(std::uint64_t tag, std::vector<token_id> prompt, std::uint32_t max_tokens) {
   question out{tag, {}};
   out.request.prompt = std::move(prompt);
-  out.request.max_tokens = max_tokens;
+  out.request.decode.max_tokens = max_tokens;
   return out;
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("prewarm: prompts and chats are computed in the file's order, without 
   CHECK(engine.submitted[1].cache_salt == "a");
   CHECK(engine.submitted[2].cache_salt == "");
   for (const auto& request : engine.submitted) {
-    CHECK(request.max_tokens == 0u);
+    CHECK(request.decode.max_tokens == 0u);
     CHECK_FALSE(request.echo);
   }
 }

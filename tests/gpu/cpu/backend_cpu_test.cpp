@@ -116,7 +116,7 @@ TEST_CASE("cpu device: scores come one per target, in order, as log-probabilitie
   step_batch batch;
   batch.slices.push_back(slice_of(0, counting(40), 0, 40, {0, 1, 2}));
   batch.slices[0].score_targets.assign(40, -1);
-  batch.slices[0].top_logprobs = 2;
+  batch.slices[0].decode.edit().top_logprobs = 2;
   for (const std::size_t i : {0, 17, 38})
     batch.slices[0].score_targets[i] = static_cast<token_id>(i + 3);
   record.expect(batch);

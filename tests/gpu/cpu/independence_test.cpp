@@ -282,17 +282,17 @@ TEST_CASE("cpu device: sampled tokens and log-probabilities do not depend on the
         const auto other = random_tokens(c + 99 * i, 3, model->config.vocab);
         batch.slices.push_back(slice_of(c, other, 0, 3, {4 + c}));
         batch.slices.back().sample = true;
-        batch.slices.back().sampling.seed = c;
+        batch.slices.back().decode.edit().sampling.seed = c;
       }
       const std::uint32_t start = i == 0 ? 0 : 29 + i;
       const std::uint32_t count = i == 0 ? 30 : 1;
       batch.slices.push_back(slice_of(subject, tokens, start, count, {0, 1, 2, 3}));
       sequence_slice& s = batch.slices.back();
       s.sample = true;
-      s.top_logprobs = 3;
-      s.sampling.temperature = 0.9f;
-      s.sampling.top_p = 0.95f;
-      s.sampling.seed = 1234;
+      s.decode.edit().top_logprobs = 3;
+      s.decode.edit().sampling.temperature = 0.9f;
+      s.decode.edit().sampling.top_p = 0.95f;
+      s.decode.edit().sampling.seed = 1234;
       auto result = run_step(device, std::move(batch));
       drawn.push_back(*result.slices.back().sampled);
       tokens.push_back(drawn.back().token);

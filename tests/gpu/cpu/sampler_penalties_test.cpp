@@ -12,7 +12,7 @@ namespace {
 
 /// The rules of the penalties as their documentation writes them, over whole arrays in double.
 std::vector<double> reference_logits(const question& q) {
-  const auto& p = q.slice.sampling;
+  const auto& p = q.slice.decode->sampling;
   std::vector<double> out(q.logits.begin(), q.logits.end());
   std::vector<int> prompt(out.size(), 0), generated(out.size(), 0);
   for (std::size_t i = 0; i < q.slice.history.size(); ++i)
@@ -38,8 +38,8 @@ question blue_blue_blue_blue() {
   q.logits = {0.5f, -1.0f, 2.9f, 4.0f, 1.0f, -0.2f};
   q.slice.history = {3, 3, 3, 3};
   q.slice.history_prompt = 4;
-  q.slice.sampling.temperature = 0.0f;
-  q.slice.top_logprobs = 6;
+  q.slice.decode.edit().sampling.temperature = 0.0f;
+  q.slice.decode.edit().top_logprobs = 6;
   return q;
 }
 
@@ -51,15 +51,16 @@ TEST_CASE(
     "[gpu]") {
   question q = blue_blue_blue_blue();
   CHECK(q.token() == 3);
-  q.slice.sampling.presence_penalty = 2.0f;
+  q.slice.decode.edit().sampling.presence_penalty = 2.0f;
   CHECK(q.token() == 3);  // nothing was generated yet
-  q.slice.sampling.presence_penalty = 0.0f;
-  q.slice.sampling.frequency_penalty = 2.0f;
+  q.slice.decode.edit().sampling.presence_penalty = 0.0f;
+  q.slice.decode.edit().sampling.frequency_penalty = 2.0f;
   CHECK(q.token() == 3);
-  q.slice.sampling.frequency_penalty = 0.0f;
-  q.slice.sampling.repetition_penalty = 1.5f;  // 4.0 / 1.5 = 2.67 < 2.9, once however often seen
+  q.slice.decode.edit().sampling.frequency_penalty = 0.0f;
+  q.slice.decode.edit().sampling.repetition_penalty =
+      1.5f;  // 4.0 / 1.5 = 2.67 < 2.9, once however often seen
   CHECK(q.token() == 2);
-  q.slice.sampling.repetition_penalty = 1.3f;  // 3.08
+  q.slice.decode.edit().sampling.repetition_penalty = 1.3f;  // 3.08
   CHECK(q.token() == 3);
 }
 
@@ -67,14 +68,14 @@ TEST_CASE("sampler: C130 generated tokens count once for presence, each time for
           "[gpu]") {
   question q = blue_blue_blue_blue();
   q.slice.history = {3, 3, 3, 3, 3, 3, 5};
-  q.slice.sampling.presence_penalty = 1.0f;  // 4 - 1 = 3.0 > 2.9
+  q.slice.decode.edit().sampling.presence_penalty = 1.0f;  // 4 - 1 = 3.0 > 2.9
   CHECK(q.token() == 3);
-  q.slice.sampling.presence_penalty = 1.2f;  // 2.8
+  q.slice.decode.edit().sampling.presence_penalty = 1.2f;  // 2.8
   CHECK(q.token() == 2);
-  q.slice.sampling.presence_penalty = 0.0f;
-  q.slice.sampling.frequency_penalty = 0.5f;  // 4 - 2 * 0.5 = 3.0
+  q.slice.decode.edit().sampling.presence_penalty = 0.0f;
+  q.slice.decode.edit().sampling.frequency_penalty = 0.5f;  // 4 - 2 * 0.5 = 3.0
   CHECK(q.token() == 3);
-  q.slice.sampling.frequency_penalty = 0.6f;  // 2.8
+  q.slice.decode.edit().sampling.frequency_penalty = 0.6f;  // 2.8
   CHECK(q.token() == 2);
   q.slice.history_prompt = 5;  // one "blue" was generated: 3.4
   CHECK(q.token() == 3);
@@ -91,7 +92,7 @@ TEST_CASE(
     question q;
     const auto vocab = 5 + random() % 60;
     for (std::size_t i = 0; i < vocab; ++i) q.logits.push_back(static_cast<float>(8 * unit() - 3));
-    auto& p = q.slice.sampling;
+    auto& p = q.slice.decode.edit().sampling;
     p.temperature = 0.0f;
     if (random() % 2) p.repetition_penalty = static_cast<float>(0.5 + 1.5 * unit());
     if (random() % 2) p.presence_penalty = static_cast<float>(4 * unit() - 2);
@@ -103,7 +104,7 @@ TEST_CASE(
       q.slice.history.push_back(static_cast<token_id>(random() % vocab));
     q.slice.history_prompt = static_cast<std::uint32_t>(
         q.slice.history.empty() ? 0 : random() % (q.slice.history.size() + 1));
-    q.slice.top_logprobs = 3;
+    q.slice.decode.edit().top_logprobs = 3;
     auto expected = reference_logits(q);
     const token_id best = likeliest_of(expected);
     const double first = expected[static_cast<std::size_t>(best)];
@@ -127,10 +128,10 @@ TEST_CASE("sampler: C130 penalties move draws as they move the greedy choice", "
   question q = with_probabilities({0.4, 0.3, 0.2, 0.1});
   q.slice.history = {0, 1, 1};
   q.slice.history_prompt = 1;
-  q.slice.sampling.frequency_penalty = 0.5f;
-  q.slice.sampling.presence_penalty = 1.0f;
-  q.slice.sampling.repetition_penalty = 1.2f;
-  q.slice.sampling.logit_bias = {{3, 1.0f}};
+  q.slice.decode.edit().sampling.frequency_penalty = 0.5f;
+  q.slice.decode.edit().sampling.presence_penalty = 1.0f;
+  q.slice.decode.edit().sampling.repetition_penalty = 1.2f;
+  q.slice.decode.edit().sampling.logit_bias = {{3, 1.0f}};
   const auto logits = reference_logits(q);
   double total = 0.0;
   for (const double x : logits) total += std::exp(x);
@@ -146,10 +147,10 @@ TEST_CASE("sampler: C130 penalties move draws as they move the greedy choice", "
 
 TEST_CASE("sampler: C130 a row's penalties leave no trace in the next row", "[gpu]") {
   question q = blue_blue_blue_blue();
-  q.slice.sampling.repetition_penalty = 1.5f;
-  q.slice.sampling.logit_bias = {{0, 1.0f}};
+  q.slice.decode.edit().sampling.repetition_penalty = 1.5f;
+  q.slice.decode.edit().sampling.logit_bias = {{0, 1.0f}};
   question plain = blue_blue_blue_blue();
-  plain.slice.sampling.repetition_penalty = 1.5f;
+  plain.slice.decode.edit().sampling.repetition_penalty = 1.5f;
   plain.slice.history = {1};
   sampler s(select_kernels("auto"));
   for (int i = 0; i < 3; ++i) {
@@ -165,11 +166,11 @@ TEST_CASE("sampler: C130 a row's penalties leave no trace in the next row", "[gp
 TEST_CASE("sampler: a bias can force or forbid a token, but never one that is suppressed",
           "[gpu]") {
   question q = with_probabilities({0.7, 0.2, 0.1});
-  q.slice.sampling.logit_bias = {{2, 100.0f}};
+  q.slice.decode.edit().sampling.logit_bias = {{2, 100.0f}};
   CHECK(q.seen(200) == std::set<token_id>{2});
   q.slice.suppressed = {2};
   CHECK(q.seen(200) == std::set<token_id>{0, 1});
-  q.slice.sampling.logit_bias = {{0, -100.0f}, {2, 100.0f}};
+  q.slice.decode.edit().sampling.logit_bias = {{0, -100.0f}, {2, 100.0f}};
   CHECK(q.seen(200) == std::set<token_id>{1});
 }
 
@@ -177,7 +178,7 @@ TEST_CASE("sampler: extreme penalties prefer or avoid and never make a NaN", "[g
   question q;
   q.logits = {1.0f, -30.0f, 30.0f, 0.0f, -infinity};
   q.slice.history = {1, 2, 3, 4};
-  auto& p = q.slice.sampling;
+  auto& p = q.slice.decode.edit().sampling;
   for (const float penalty : {1e-38f, 1e-45f, 0.0f}) {
     p.repetition_penalty = penalty;
     p.presence_penalty = -2.0f;
@@ -192,17 +193,17 @@ TEST_CASE("sampler: extreme penalties prefer or avoid and never make a NaN", "[g
 
 TEST_CASE("sampler: the mass is the raw probability of the likeliest tokens together", "[gpu]") {
   question q = with_probabilities({0.1, 0.4, 0.2, 0.25, 0.05});
-  q.slice.mass_top_k = 1;
+  q.slice.decode.edit().confidence = confidence_stop{1, 0.25f, 1};
   CHECK(q.ask().sampled->mass == Approx(0.4));
   CHECK(q.ask().sampled->top.empty());
-  q.slice.mass_top_k = 3;
-  q.slice.sampling.temperature = 0.1f;
-  q.slice.sampling.logit_bias = {{4, 50.0f}};
+  q.slice.decode.edit().confidence = confidence_stop{3, 0.25f, 1};
+  q.slice.decode.edit().sampling.temperature = 0.1f;
+  q.slice.decode.edit().sampling.logit_bias = {{4, 50.0f}};
   CHECK(q.ask().sampled->mass == Approx(0.85));
-  q.slice.top_logprobs = 2;
+  q.slice.decode.edit().top_logprobs = 2;
   CHECK(q.ask().sampled->top.size() == 2);
-  q.slice.mass_top_k = 20;
+  q.slice.decode.edit().confidence = confidence_stop{20, 0.25f, 1};
   CHECK(q.ask().sampled->mass == Approx(1.0));
-  q.slice.mass_top_k = 0;
+  q.slice.decode.edit().confidence.reset();
   CHECK(q.ask().sampled->mass == 0.0f);
 }

@@ -45,7 +45,7 @@ struct question {
 inline question with_probabilities(const std::vector<double>& p) {
   question q;
   for (const double x : p) q.logits.push_back(static_cast<float>(std::log(x)));
-  q.slice.sampling.seed = 77;
+  q.slice.decode.edit().sampling.seed = 77;
   return q;
 }
 

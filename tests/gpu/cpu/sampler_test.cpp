@@ -13,7 +13,7 @@ TEST_CASE("sampler: draws follow the distribution", "[gpu]") {
   question q = with_probabilities(p);
   SECTION("plain") {}
   SECTION("through the candidate path") {
-    q.slice.sampling.top_k = 8;
+    q.slice.decode.edit().sampling.top_k = 8;
   }
   constexpr int draws = 20000;
   const auto counts = q.counts(draws);
@@ -26,7 +26,7 @@ TEST_CASE("sampler: draws follow the distribution", "[gpu]") {
 
 TEST_CASE("sampler: temperature sharpens and flattens as p^(1/T)", "[gpu]") {
   question q = with_probabilities({0.6, 0.3, 0.1});
-  q.slice.sampling.temperature = 0.5f;  // 0.36 : 0.09 : 0.01
+  q.slice.decode.edit().sampling.temperature = 0.5f;  // 0.36 : 0.09 : 0.01
   constexpr int draws = 20000;
   const auto counts = q.counts(draws);
   const double expected[] = {0.36 / 0.46, 0.09 / 0.46, 0.01 / 0.46};
@@ -40,7 +40,7 @@ TEST_CASE("sampler: greedy takes the likeliest, the lower id on a tie", "[gpu]")
   question q;
   q.logits = std::vector<float>(100, 1.0f);
   q.logits[37] = q.logits[80] = 5.0f;
-  q.slice.sampling.temperature = 0.0f;
+  q.slice.decode.edit().sampling.temperature = 0.0f;
   CHECK(q.token() == 37);
   q.slice.suppressed = {37};
   CHECK(q.token() == 80);
@@ -48,12 +48,12 @@ TEST_CASE("sampler: greedy takes the likeliest, the lower id on a tie", "[gpu]")
 
 TEST_CASE("sampler: top-k keeps k tokens, ties by lower id; 0 and -1 turn it off", "[gpu]") {
   question q = with_probabilities({0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1});
-  q.slice.sampling.top_k = 4;
+  q.slice.decode.edit().sampling.top_k = 4;
   CHECK(q.seen(600) == std::set<token_id>{0, 1, 3, 5});
-  q.slice.sampling.top_k = 1;
+  q.slice.decode.edit().sampling.top_k = 1;
   CHECK(q.seen(50) == std::set<token_id>{1});
   for (const int off : {0, -1, 7, 1000}) {
-    q.slice.sampling.top_k = off;
+    q.slice.decode.edit().sampling.top_k = off;
     CHECK(q.seen(600).size() == 7);
   }
 }
@@ -61,28 +61,28 @@ TEST_CASE("sampler: top-k keeps k tokens, ties by lower id; 0 and -1 turn it off
 TEST_CASE("sampler: top-p keeps the shortest prefix that holds the mass; 0 is the top token alone",
           "[gpu]") {
   question q = with_probabilities({0.1, 0.4, 0.2, 0.25, 0.05});
-  q.slice.sampling.top_p = 0.6f;
+  q.slice.decode.edit().sampling.top_p = 0.6f;
   CHECK(q.seen(500) == std::set<token_id>{1, 3});
-  q.slice.sampling.top_p = 0.9f;
+  q.slice.decode.edit().sampling.top_p = 0.9f;
   CHECK(q.seen(800) == std::set<token_id>{1, 2, 3, 0});
-  q.slice.sampling.top_p = 0.0f;
+  q.slice.decode.edit().sampling.top_p = 0.0f;
   CHECK(q.seen(50) == std::set<token_id>{1});
 }
 
 TEST_CASE("sampler: top-p works on what top-k left", "[gpu]") {
   question q = with_probabilities({0.3, 0.3, 0.2, 0.2});
-  q.slice.sampling.top_k = 2;
-  q.slice.sampling.top_p = 0.55f;  // of 0.6: the first holds half, both are needed
+  q.slice.decode.edit().sampling.top_k = 2;
+  q.slice.decode.edit().sampling.top_p = 0.55f;  // of 0.6: the first holds half, both are needed
   CHECK(q.seen(300) == std::set<token_id>{0, 1});
-  q.slice.sampling.top_p = 0.45f;
+  q.slice.decode.edit().sampling.top_p = 0.45f;
   CHECK(q.seen(300) == std::set<token_id>{0});
 }
 
 TEST_CASE("sampler: min-p keeps tokens by their ratio to the likeliest", "[gpu]") {
   question q = with_probabilities({0.5, 0.26, 0.14, 0.1});
-  q.slice.sampling.min_p = 0.25f;
+  q.slice.decode.edit().sampling.min_p = 0.25f;
   CHECK(q.seen(500) == std::set<token_id>{0, 1, 2});
-  q.slice.sampling.min_p = 1.0f;
+  q.slice.decode.edit().sampling.min_p = 1.0f;
   CHECK(q.seen(50) == std::set<token_id>{0});
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("sampler: top-p over a large flat vocabulary keeps its share", "[gpu]"
   question q;
   std::mt19937_64 random(3);
   for (int i = 0; i < 49152; ++i) q.logits.push_back(static_cast<float>(random() % 1000) * 1e-3f);
-  q.slice.sampling.top_p = 0.5f;
+  q.slice.decode.edit().sampling.top_p = 0.5f;
   std::vector<float> sorted = q.logits;
   std::sort(sorted.rbegin(), sorted.rend());
   double total = 0.0, mass = 0.0;
@@ -123,9 +123,9 @@ TEST_CASE(
     "sampler: log-probabilities are of the raw distribution, lists sorted with ties by lower id",
     "[gpu]") {
   question q = with_probabilities({0.1, 0.3, 0.1, 0.3, 0.2});
-  q.slice.sampling.temperature = 0.0f;
+  q.slice.decode.edit().sampling.temperature = 0.0f;
   q.slice.suppressed = {1};
-  q.slice.top_logprobs = 4;
+  q.slice.decode.edit().top_logprobs = 4;
   q.target = 4;
   const row_answer answer = q.ask();
   REQUIRE(answer.sampled);

@@ -48,13 +48,13 @@ TEST_CASE("wire_in: defaults are those of the field table", "[net]") {
   CHECK_FALSE(r.stream);
   REQUIRE(r.choices.size() == 1);
   const auto& one = r.choices[0];
-  CHECK(one.sampling.temperature == 1);
-  CHECK(one.sampling.top_p == 1);
-  CHECK_FALSE(one.max_tokens);
+  CHECK(one.decode.sampling.temperature == 1);
+  CHECK(one.decode.sampling.top_p == 1);
+  CHECK_FALSE(one.decode.max_tokens);
   CHECK_FALSE(one.parse_special);
-  CHECK(one.top_logprobs == -1);
-  CHECK(chat("").choices[0].sampling.seed != one.sampling.seed);
-  CHECK(completions(R"({"prompt":"x"})").choices[0].max_tokens == 16u);
+  CHECK(one.decode.top_logprobs == -1);
+  CHECK(chat("").choices[0].decode.sampling.seed != one.decode.sampling.seed);
+  CHECK(completions(R"({"prompt":"x"})").choices[0].decode.max_tokens == 16u);
   CHECK(completions(R"({"prompt":"x"})").choices[0].parse_special);
 }
 
@@ -90,17 +90,17 @@ TEST_CASE("wire_in: fields arrive where they belong", "[net]") {
   CHECK(r.include_usage);
   REQUIRE(r.choices.size() == 2);
   const auto& one = r.choices[0];
-  CHECK(one.sampling.temperature == 0);
-  CHECK(one.sampling.top_k == -1);
-  CHECK(one.sampling.seed == static_cast<std::uint64_t>(-3));
+  CHECK(one.decode.sampling.temperature == 0);
+  CHECK(one.decode.sampling.top_k == -1);
+  CHECK(one.decode.sampling.seed == static_cast<std::uint64_t>(-3));
   CHECK(one.stop == std::vector<std::string>{"a", "b"});
-  CHECK(one.min_tokens == 2);
-  CHECK(one.max_tokens == 5u);
-  CHECK(one.top_logprobs == 3);
-  CHECK(one.stop_token_ids == std::vector<token_id>{1, 999});
+  CHECK(one.decode.min_tokens == 2);
+  CHECK(one.decode.max_tokens == 5u);
+  CHECK(one.decode.top_logprobs == 3);
+  CHECK(one.decode.stop_token_ids == std::vector<token_id>{1, 999});
   CHECK(one.priority == -4);
   CHECK(one.deadlines.total == 50);
-  CHECK(one.ignore_eos);
+  CHECK(one.decode.ignore_eos);
 }
 
 TEST_CASE("wire_in: messages take strings, text parts and an assistant's null", "[net]") {
@@ -127,8 +127,8 @@ TEST_CASE("wire_in: prompts take four shapes, and a batch is prompts times n", "
   CHECK(completions(R"({"prompt":["a","b"]})").choices.size() == 2);
   CHECK(completions(R"({"prompt":"x","max_tokens":0,"echo":true,"logprobs":0})")
             .choices[0]
-            .max_tokens == 0u);
-  CHECK_FALSE(completions(R"({"prompt":"x","max_tokens":-1})").choices[0].max_tokens);
+            .decode.max_tokens == 0u);
+  CHECK_FALSE(completions(R"({"prompt":"x","max_tokens":-1})").choices[0].decode.max_tokens);
 }
 
 TEST_CASE("wire_in: each wrong value names its field", "[net]") {
@@ -209,13 +209,13 @@ TEST_CASE("wire_in: penalties, biases and the stops of our own arrive where they
     "logit_bias":{"20":-100,"3":0.5},"stop_boundary":"word","stop_confidence":{"mass":0.5,"steps":2.0},
     "stop_repetition":{"ngram":64,"times":2},"cache_salt":"","on_disconnect":"keep_prefix")")
                        .choices[0];
-  CHECK(one.sampling.repetition_penalty == 1.5f);
-  CHECK(one.sampling.presence_penalty == -2.0f);
-  CHECK(one.sampling.frequency_penalty == 0.25f);
-  CHECK(one.sampling.logit_bias ==
+  CHECK(one.decode.sampling.repetition_penalty == 1.5f);
+  CHECK(one.decode.sampling.presence_penalty == -2.0f);
+  CHECK(one.decode.sampling.frequency_penalty == 0.25f);
+  CHECK(one.decode.sampling.logit_bias ==
         std::vector<std::pair<token_id, float>>{{3, 0.5f}, {20, -100.0f}});
   CHECK(one.boundary == stop_boundary::word);
-  CHECK(one.confidence == confidence_stop{1, 0.5f, 2});
+  CHECK(one.decode.confidence == confidence_stop{1, 0.5f, 2});
   CHECK(one.repetition == repetition_stop{64, 2});
   CHECK(one.cache_salt == std::string{});
   CHECK(one.disconnect == on_disconnect::keep_prefix);
@@ -224,20 +224,20 @@ TEST_CASE("wire_in: penalties, biases and the stops of our own arrive where they
           R"(,"stop_boundary":"none","stop_confidence":null,"logit_bias":{},"on_disconnect":"stop")")
           .choices[0];
   CHECK(plain.boundary == stop_boundary::none);
-  CHECK_FALSE(plain.confidence);
+  CHECK_FALSE(plain.decode.confidence);
   CHECK_FALSE(plain.repetition);
   CHECK_FALSE(plain.cache_salt);
-  CHECK_FALSE(plain.sampling.needs_history());
+  CHECK_FALSE(plain.decode.sampling.needs_history());
   CHECK(plain.disconnect == on_disconnect::stop);
   CHECK_FALSE(chat("").choices[0].disconnect);
   CHECK(chat(R"(,"stop_boundary":"line")").choices[0].boundary == stop_boundary::line);
-  CHECK(chat(R"(,"stop_confidence":{})").choices[0].confidence == confidence_stop{});
+  CHECK(chat(R"(,"stop_confidence":{})").choices[0].decode.confidence == confidence_stop{});
   auto parsed =
       parse_responses(R"({"input":"x","stop_repetition":{"ngram":1,"times":2}})", limits, false);
   CHECK(std::get<api_request>(parsed).choices[0].repetition == repetition_stop{1, 2});
   CHECK(completions(R"({"prompt":"x","frequency_penalty":1})")
             .choices[0]
-            .sampling.frequency_penalty == 1.0f);
+            .decode.sampling.frequency_penalty == 1.0f);
 }
 
 TEST_CASE("wire_in: a mistyped word names the one that was meant", "[net]") {

@@ -103,7 +103,7 @@ TEST_CASE("http_session: two choices interleave, each with its own role and end 
   CHECK(second == 5);
   const auto seen = s.engine.submitted();
   REQUIRE(seen.size() == 2);
-  CHECK(seen[0].sampling.seed != seen[1].sampling.seed);
+  CHECK(seen[0].decode.sampling.seed != seen[1].decode.sampling.seed);
 }
 
 TEST_CASE("http_session: one refused choice refuses all before the status line", "[net]") {

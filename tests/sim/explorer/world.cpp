@@ -25,10 +25,10 @@ submit submit_of(request_id id, const client_script& script) {
   submit s;
   s.request = id;
   s.prompt = script.prompt;
-  s.max_tokens = script.max_tokens;
+  s.decode.max_tokens = script.max_tokens;
   s.priority = script.priority;
   s.keep_prefix = script.keep_prefix;
-  s.ignore_eos = true;
+  s.decode.ignore_eos = true;
   if (script.deadline) s.deadlines.total = long_time_us / 1000;
   return s;
 }

@@ -40,7 +40,7 @@ state_digest world::digest() const {
     std::visit(overloaded{
                    [&](const reserve& x) {
                      h.add(x.lease).add(x.count).add(x.keep_free).add(x.prefix.has_value());
-                     if (x.prefix) h.add(x.prefix->tokens);
+                     if (x.prefix) h.add_all(x.prefix->tokens);
                    },
                    [&](const publish& x) { h.add(x.lease).add(x.first).add(x.tokens); },
                    [&](const release& x) { h.add(x.lease).add(x.forget); },

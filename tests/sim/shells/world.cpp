@@ -121,8 +121,8 @@ void world::spawn_client(std::uint32_t index) {
   one.phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
   auto request = std::make_shared<core::generation_request>();
   request->prompt = one.wants->prompt;
-  request->max_tokens = one.wants->max_tokens;
-  request->sampling.seed = one.wants->seed;
+  request->decode.max_tokens = one.wants->max_tokens;
+  request->decode.sampling.seed = one.wants->seed;
   request->priority = one.wants->priority;
   request->stop = one.wants->stop;
   request->deadlines = one.wants->deadlines;

@@ -104,19 +104,20 @@ class ledger_trial {
   std::string reserve(bool query) {
     core::reserve ask{any_lease(), below(longest_), below(4), std::nullopt};
     if (query) {
-      ask.prefix = prefix_query{scope_of(below(scopes_)),
-                                text(below(longest_ * naive_.options.block_size + 2))};
+      auto scope = scope_of(below(scopes_));
+      auto wanted = text(below(longest_ * naive_.options.block_size + 2));
       if (!naive_.cache.empty() && below(2) == 0) {  // something that is there, then something else
         const auto& known =
             std::next(naive_.cache.begin(), below(static_cast<std::uint32_t>(naive_.cache.size())))
                 ->first;
-        auto tail = std::exchange(ask.prefix->tokens, known.tokens);
-        if (below(3) > 0) ask.prefix->scope = known.scope;
+        auto tail = std::exchange(wanted, known.tokens);
+        if (below(3) > 0) scope = known.scope;
         tail.resize(std::min<std::size_t>(tail.size(), 1 + below(4)));
-        ask.prefix->tokens.insert(ask.prefix->tokens.end(), tail.begin(), tail.end());
+        wanted.insert(wanted.end(), tail.begin(), tail.end());
       }
+      if (!naive_.leases.contains(ask.lease)) asked_[ask.lease] = wanted;
+      ask.prefix = prefix_query{std::move(scope), wanted};
     }
-    if (query && !naive_.leases.contains(ask.lease)) asked_[ask.lease] = ask.prefix->tokens;
     const auto got = real_.reserve(ask);
     ++(got ? granted : denied);
     if (got) hits += got->cached;

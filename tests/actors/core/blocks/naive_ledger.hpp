@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,7 @@ struct naive_ledger {
   std::vector<std::set<lease_id>> holders;
   block_counts sums;
 
-  chain chain_of(const cache_scope& scope, const std::vector<token_id>& tokens,
+  chain chain_of(const cache_scope& scope, std::span<const token_id> tokens,
                  std::size_t blocks) const {
     return {scope,
             {tokens.begin(),

@@ -1,4 +1,4 @@
-#include "actors/core/step_plan.hpp"
+#include "actors/core/step_choice.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,0 +1,15 @@
+#include "actors/core/scheduler_limits.hpp"
+
+#include <algorithm>
+
+namespace troupe::core {
+
+std::uint64_t scheduler_limits::pool_tokens() const {
+  return std::uint64_t{num_blocks - std::min(num_blocks, lost_blocks)} * block_size;
+}
+
+std::uint32_t scheduler_limits::effective_context() const {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(model_context, pool_tokens()));
+}
+
+}  // namespace troupe::core
