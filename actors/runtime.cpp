@@ -11,7 +11,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "actors/allocator_actor.hpp"
 #include "actors/clock.hpp"
@@ -87,7 +86,7 @@ caf::behavior supervisor(caf::event_based_actor* self,
   self->set_down_handler([=](const caf::down_msg& down) {
     // A shutdown of our own is announced before it happens.
     if (gauges->failed || down.reason == caf::exit_reason::user_shutdown) return;
-    gauges->failed = true;
+    gauges->set_over(gauges->failed);
     const auto found =
         std::find(addresses.begin(), addresses.end(), down.source) - addresses.begin();
     try {
@@ -124,6 +123,11 @@ core::model_card make_card(const runtime_config& config, const gpu::loaded_model
   return card;
 }
 
+/// Preempted sequences go to a host tier.
+bool parks(const runtime_config& config) {
+  return config.kv_offloading_bytes > 0 && config.preemption != "recompute";
+}
+
 std::uint64_t to_ms(double seconds) {
   return static_cast<std::uint64_t>(seconds * 1000.0);
 }
@@ -148,7 +152,7 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
                       to_ms(config.request_timeout_s)};
   limits.prefix_caching = config.enable_prefix_caching;
   limits.stall_limit_us = to_ms(config.reader_stall_timeout_s) * 1000;
-  limits.park = config.kv_offloading_bytes > 0 && config.preemption != "recompute";
+  limits.park = parks(config);
   limits.move_chunk_blocks = config.kv_transfer_chunk_blocks;
   limits.move_limit_us = to_ms(config.kv_transfer_timeout_s) * 1000;
   return limits;
@@ -166,7 +170,8 @@ struct runtime::impl {
         gauges(std::make_shared<scheduler_gauges>()),
         own(host_system ? nullptr : std::make_unique<own_system>()),
         // Our end with the system's is no fault: nothing is reported, health says failed.
-        actors(host_system ? *host_system : own->system, [told = gauges] { told->failed = true; }) {
+        actors(host_system ? *host_system : own->get(),
+               [told = gauges] { told->set_over(told->failed); }) {
     if (host_system) check_system(*host_system);
     context.model = std::move(loaded);
     context.watcher = watcher;
@@ -202,6 +207,11 @@ struct runtime::impl {
   engine_shell door;  // none until a host asks for it
   std::chrono::milliseconds reader_limit;
 };
+
+std::uint32_t runtime::threads_needed(const runtime_config& config) {
+  const std::uint32_t executor = 1, mover = parks(config) ? 1 : 0;
+  return own_system::threads_needed() + executor + mover;
+}
 
 runtime::runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
                  std::shared_ptr<gpu::backend> device, core::observer& watcher,
@@ -245,7 +255,8 @@ runtime::~runtime() {
   auto& x = *impl_;
   stop(core::end_reason::shutdown);
   wait_stopped(std::chrono::seconds(30));
-  x.gauges->failed = true;  // from here on the end of an actor is no fault
+  x.gauges->on_over({});
+  x.gauges->set_over(x.gauges->failed);  // from here on the end of an actor is no fault
   // The door goes last: the sessions' last words pass through it.
   x.actors.end_all(caf::actor_cast<caf::strong_actor_ptr>(x.door));
 }
@@ -343,12 +354,11 @@ void runtime::stop(core::end_reason why) {
 }
 
 bool runtime::wait_stopped(std::chrono::milliseconds at_most) const {
-  const auto until = std::chrono::steady_clock::now() + at_most;
-  while (!impl_->gauges->stopped && !impl_->gauges->failed) {
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
+  return impl_->gauges->wait_over(at_most);
+}
+
+void runtime::when_stopped(std::function<void()> call) {
+  impl_->gauges->on_over(std::move(call));
 }
 
 void runtime::crash(role which) {

@@ -27,8 +27,11 @@ core::scheduler_limits make_limits(const runtime_config&, const gpu::loaded_mode
 
 class runtime final : public core::generation_engine {
  public:
+  /// Threads that a runtime with a CAF system of its own starts in all.
+  static std::uint32_t threads_needed(const runtime_config& config);
+
   /// The observer and `on_fatal`'s targets must outlive the runtime. `on_fatal` is called once,
-  /// from an actor's thread: it must not destroy the runtime there.
+  /// from an actor's thread: it must not destroy the runtime there. Throws thread_error.
   runtime(const runtime_config& config, std::shared_ptr<const gpu::loaded_model> model,
           std::shared_ptr<gpu::backend> device, core::observer& watcher,
           std::function<void(const std::string&)> on_fatal);
@@ -56,6 +59,8 @@ class runtime final : public core::generation_engine {
   void stop(core::end_reason why);
   /// No request is left after drain() or stop(). False: the time was over first.
   bool wait_stopped(std::chrono::milliseconds at_most) const;
+  /// `call` comes from an actor's thread when wait_stopped() has become true; at once if it is.
+  void when_stopped(std::function<void()> call);
 
   const core::scheduler_limits& limits() const;
 

@@ -11,6 +11,32 @@
 #include "actors/fail_stop.hpp"
 
 namespace troupe {
+
+void scheduler_gauges::set_over(std::atomic<bool>& flag) {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(over_mutex_);
+    flag = true;
+    call = on_over_;
+  }
+  over_changed_.notify_all();
+  if (call) call();
+}
+
+bool scheduler_gauges::wait_over(std::chrono::milliseconds at_most) {
+  std::unique_lock lock(over_mutex_);
+  return over_changed_.wait_for(lock, at_most, [this] { return stopped || failed; });
+}
+
+void scheduler_gauges::on_over(std::function<void()> call) {
+  bool over = false;
+  {
+    const std::lock_guard lock(over_mutex_);
+    on_over_ = call;
+    over = stopped || failed;
+  }
+  if (over && call) call();
+}
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{20};
@@ -189,7 +215,7 @@ struct scheduler {
     }
     self->send(neighbours.executor, std::move(x));
   }
-  void perform(core::stopped&) { gauges->stopped = true; }
+  void perform(core::stopped&) { gauges->set_over(gauges->stopped); }
   void perform(core::violation& x) { report_violation(*watcher, x.invariant); }
 
   void open(const core::submit& request, const protocol::session_actor& session) {

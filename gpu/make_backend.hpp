@@ -34,8 +34,11 @@ struct backend_options {
   bool panel_cache = false;  ///< keep the repacked weights in MODEL.panels, and start from them
 };
 
-/// Throws model_error or std::invalid_argument (unknown or unsupported isa, too little memory with
-/// both numbers).
+/// Threads that a device with these options starts in all.
+std::uint32_t threads_needed(const backend_options&);
+
+/// Throws model_error, thread_error or std::invalid_argument (unknown or unsupported isa, too
+/// little memory with both numbers).
 std::unique_ptr<backend> make_backend(std::shared_ptr<const loaded_model>, const backend_options&);
 
 }  // namespace troupe::gpu

@@ -9,10 +9,12 @@
 
 #include "actors/protocol/scheduler.hpp"
 #include "actors/runtime/runtime_system.hpp"
+#include "config/threads/joined_thread.hpp"
 
 namespace troupe {
 
 void add_to(caf::actor_system_config& config) {
+  raise_default_stack();  // CAF's threads take the default, and detached actors compute on theirs
   config.add_message_types<caf::id_block::troupe>();
   // Stealing polls with sleeps when idle and is late by milliseconds; sharing wakes at once.
   config.set("scheduler.policy", caf::atom("sharing"));

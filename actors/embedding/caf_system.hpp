@@ -14,7 +14,8 @@ namespace troupe {
 /// 1. Before the system is made: registers our message types and sets scheduler.policy to
 /// "sharing", which wakes at once. A host may set "stealing" afterwards: everything works, messages
 /// to an idle actor may come milliseconds later. "testing" is refused by the runtime. The number of
-/// threads is the host's.
+/// threads is the host's. Threads that the process makes from here on without a stack size of their
+/// own get 8 MiB where `ulimit -s` would give them less: a step needs it (thread_stack_bytes).
 void add_to(caf::actor_system_config&);
 
 // 2. runtime engine(system, config, model, device, watcher, on_fatal);

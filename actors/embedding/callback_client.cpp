@@ -4,10 +4,10 @@
 #include <deque>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <variant>
 
 #include "actors/embedding/client_sink.hpp"
+#include "config/threads/joined_thread.hpp"
 
 namespace troupe {
 
@@ -34,7 +34,7 @@ struct callback_client::state {
   // each is held here until its end was handled.
   std::set<std::shared_ptr<sink>> running;
   bool closing = false;
-  std::thread thread;
+  joined_thread thread;
 };
 
 struct callback_client::sink final : client_sink, std::enable_shared_from_this<sink> {
@@ -102,7 +102,7 @@ void callback_client::state::run() {
 
 callback_client::callback_client(core::generation_engine& engine)
     : state_(std::make_unique<state>(engine)) {
-  state_->thread = std::thread([x = state_.get()] { x->run(); });
+  state_->thread = joined_thread("troupe.callback", [x = state_.get()] { x->run(); });
 }
 
 callback_client::~callback_client() {

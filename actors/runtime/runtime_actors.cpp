@@ -5,6 +5,10 @@
 #include <caf/error.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
+#include <string>
+
+#include "config/threads/joined_thread.hpp"
+#include "config/threads/thread_limits.hpp"
 
 namespace troupe {
 
@@ -57,6 +61,15 @@ runtime_actors::~runtime_actors() {
         {system_watch::token_type, shared_.get()});
   const std::lock_guard lock(shared_->mutex);
   shared_->on_system_end = nullptr;
+}
+
+/// CAF 0.17 counts the thread of a detached actor before it makes it, and its system's destructor
+/// waits for that count: a thread that was never made has to be counted off. The actor itself,
+/// which nobody else can reach, is lost.
+void runtime_actors::thread_refused(const std::system_error& e) {
+  system_.dec_detached_threads();
+  throw thread_error(std::string("the thread of an actor cannot be started: ") + e.what() + " (" +
+                     thread_limits() + ")");
 }
 
 void runtime_actors::forget_when_gone(const caf::strong_actor_ptr& actor) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -24,7 +25,8 @@ class runtime_actors {
   runtime_actors(const runtime_actors&) = delete;
   runtime_actors& operator=(const runtime_actors&) = delete;
 
-  /// A null handle when the system has shut down, or after end_all().
+  /// A null handle when the system has shut down, or after end_all(). Throws thread_error when the
+  /// thread of a detached actor is refused.
   template <caf::spawn_options Options = caf::no_spawn_options, class Run, class... Args>
   auto spawn(Run run, Args&&... args) {
     using handle = decltype(system_.spawn<Options + caf::hidden>(run, std::forward<Args>(args)...));
@@ -32,7 +34,11 @@ class runtime_actors {
     {
       const std::lock_guard lock(shared_->mutex);
       if (shared_->closed) return born;
-      born = system_.spawn<Options + caf::hidden>(run, std::forward<Args>(args)...);
+      try {
+        born = system_.spawn<Options + caf::hidden>(run, std::forward<Args>(args)...);
+      } catch (const std::system_error& e) {
+        thread_refused(e);
+      }
       shared_->alive.emplace(born.id(), caf::actor_cast<caf::weak_actor_ptr>(born));
     }
     forget_when_gone(caf::actor_cast<caf::strong_actor_ptr>(born));
@@ -63,6 +69,7 @@ class runtime_actors {
   };
   struct system_watch;
 
+  [[noreturn]] void thread_refused(const std::system_error&);
   void forget_when_gone(const caf::strong_actor_ptr& actor);
 
   caf::actor_system& system_;

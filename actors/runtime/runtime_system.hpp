@@ -1,9 +1,9 @@
 // The CAF system a runtime lives in: a host's, checked, or one of its own. Internal to the runtime.
 #pragma once
-#include <algorithm>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <thread>
+#include <cstdint>
+#include <memory>
 
 #include "actors/embedding/caf_system.hpp"
 
@@ -14,16 +14,20 @@ namespace troupe {
 void check_system(const caf::actor_system&);
 
 /// What `troupe serve` and programs without CAF use.
-struct own_system {
-  struct settings : caf::actor_system_config {
-    settings() {
-      add_to(*this);
-      set("scheduler.max-threads",
-          std::size_t{std::clamp(std::thread::hardware_concurrency(), 2u, 4u)});
-    }
-  };
-  settings config;
-  caf::actor_system system{config};
+class own_system {
+ public:
+  /// Throws thread_error when too few threads can be made. CAF itself cannot give up half-way: when
+  /// one of its threads is refused all the same, the process ends with one line and exit code 2.
+  own_system();
+  caf::actor_system& get() { return *system_; }
+
+  /// Workers, the clock, and the printer of caf::aout.
+  static std::uint32_t threads_needed();
+
+ private:
+  struct settings;
+  std::unique_ptr<caf::actor_system_config> config_;
+  std::unique_ptr<caf::actor_system> system_;
 };
 
 }  // namespace troupe

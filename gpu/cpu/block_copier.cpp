@@ -16,7 +16,8 @@ constexpr int copier_nice = 5;
 
 }  // namespace
 
-block_copier::block_copier(const kv_pool& pool) : pool_(pool), thread_([this] { serve(); }) {}
+block_copier::block_copier(const kv_pool& pool)
+    : pool_(pool), thread_("troupe.copy", [this] { serve(); }) {}
 
 block_copier::~block_copier() {
   {

@@ -6,8 +6,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <thread>
 
+#include "config/threads/joined_thread.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/cpu/kv_pool.hpp"
 
@@ -33,7 +33,7 @@ class block_copier {
   std::condition_variable wake_;
   std::deque<job> jobs_;
   bool stop_ = false;
-  std::thread thread_;
+  joined_thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace troupe::gpu

@@ -168,7 +168,7 @@ void http_session::on_routed(http_request request, routed found) {
   reply_->start(weak_from_this());
 }
 
-void http_session::answer_aside(slow_reply make, asio::thread_pool& pool) {
+void http_session::answer_aside(slow_reply make, worker_thread& pool) {
   using made = std::pair<http_reply, std::shared_ptr<held_bytes>>;
   auto work = [this, make = std::move(make)]() -> std::optional<made> {
     if (gone_) return std::nullopt;                         // nobody waits any more

@@ -61,7 +61,7 @@ class http_session final : public connection,
   void handle(http_request);
   void read_aside(http_request);
   void on_routed(http_request, routed);
-  void answer_aside(slow_reply, boost::asio::thread_pool&);
+  void answer_aside(slow_reply, worker_thread&);
   void hand_over();
   void write();
   void write_rest();

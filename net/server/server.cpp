@@ -8,9 +8,9 @@
 #include <future>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
+#include "config/threads/joined_thread.hpp"
 #include "net/http/http_session.hpp"
 #include "net/server/server_state.hpp"
 
@@ -19,6 +19,14 @@ namespace troupe::net {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using error_code = boost::system::error_code;
+
+namespace {
+
+std::uint32_t io_threads(const runtime_config& config) {
+  return std::max<std::uint32_t>(1, config.threads_http);
+}
+
+}  // namespace
 
 struct server::impl {
   impl(const runtime_config& config, core::generation_engine& engine, metrics& counters)
@@ -36,7 +44,7 @@ struct server::impl {
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
-  std::vector<std::thread> threads;
+  std::vector<joined_thread> threads;
 };
 
 std::uint16_t server::impl::listen() {
@@ -97,6 +105,10 @@ void server::impl::close_acceptor() {
   closed.get_future().wait();
 }
 
+std::uint32_t server::threads_needed(const runtime_config& config) {
+  return io_threads(config) + server_state::worker_threads;
+}
+
 server::server(const runtime_config& config, core::generation_engine& engine, metrics& counters)
     : impl_{std::make_unique<impl>(config, engine, counters)} {}
 
@@ -105,11 +117,12 @@ server::~server() {
 }
 
 std::uint16_t server::start() {
-  const std::uint16_t port = impl_->listen();
+  // The port last: a client that gets in is served, and a start that fails has opened none.
   impl_->work.emplace(impl_->state->io.get_executor());
+  for (std::uint32_t i = 0; i < io_threads(impl_->config()); ++i)
+    impl_->threads.emplace_back("troupe.http", [state = impl_->state] { state->io.run(); });
+  const std::uint16_t port = impl_->listen();
   asio::post(impl_->acceptor.get_executor(), [this] { impl_->accept(); });
-  for (std::uint32_t i = 0; i < std::max<std::uint32_t>(1, impl_->config().threads_http); ++i)
-    impl_->threads.emplace_back([state = impl_->state] { state->io.run(); });
   return port;
 }
 
@@ -120,6 +133,10 @@ void server::drain() {
   for (const auto& c : impl_->state->all()) c->drain();
 }
 
+void server::when_idle(std::function<void()> call) {
+  impl_->state->busy.when_none(std::move(call));
+}
+
 bool server::idle() const {
   return impl_->state->busy == 0;
 }
@@ -127,10 +144,7 @@ bool server::idle() const {
 void server::stop() {
   if (impl_->threads.empty()) return;
   drain();
-  while (impl_->state->connections() > 0) {
-    for (const auto& c : impl_->state->all()) c->abort();
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
-  }
+  impl_->state->abort_all();
   impl_->state->readers.join();  // they post to the others, so they end first
   impl_->state->aside.join();
   impl_->state->aside_long.join();

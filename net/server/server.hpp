@@ -4,6 +4,7 @@
 // beyond starting and cancelling it.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "actors/api/generation.hpp"
@@ -14,13 +15,17 @@ namespace troupe::net {
 
 class server {
  public:
+  /// Throws thread_error.
   server(const runtime_config&, core::generation_engine&, metrics&);
   ~server();  ///< stop()
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// Binds, listens, starts the I/O threads; answers the port. Throws std::runtime_error with one
-  /// line when the address cannot be used.
+  /// Threads that a server starts in all.
+  static std::uint32_t threads_needed(const runtime_config&);
+
+  /// Starts the I/O threads, then binds and listens; answers the port. Throws std::runtime_error
+  /// with one line when a thread is refused (thread_error) or the address cannot be used.
   std::uint16_t start();
 
   /// Stops accepting; /ready turns 503; new requests on open connections get 503
@@ -29,6 +34,8 @@ class server {
 
   /// No request in progress and no reply being written.
   bool idle() const;
+  /// Before start(): `call` comes from any thread whenever idle() has become true.
+  void when_idle(std::function<void()> call);
 
   /// Closes every connection (their generations end as shutdown) and joins the threads. May be
   /// called twice.

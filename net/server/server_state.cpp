@@ -20,11 +20,15 @@ void set_option(int socket, int level, int name, int value) {
 void server_state::add(const std::shared_ptr<connection>& c) {
   const std::lock_guard lock{mutex_};
   connections_.emplace(c.get(), c);
+  ++changes_;
+  changed_.notify_all();
 }
 
 void server_state::remove(const connection* c) {
   const std::lock_guard lock{mutex_};
   connections_.erase(c);
+  ++changes_;
+  changed_.notify_all();
 }
 
 std::size_t server_state::connections() const {
@@ -38,6 +42,21 @@ std::vector<std::shared_ptr<connection>> server_state::all() const {
   for (const auto& [key, weak] : connections_)
     if (auto c = weak.lock()) strong.push_back(std::move(c));
   return strong;
+}
+
+void server_state::abort_all() {
+  for (;;) {
+    std::uint64_t seen = 0;
+    {
+      const std::lock_guard lock{mutex_};
+      if (connections_.empty()) return;
+      seen = changes_;
+    }
+    for (const auto& c : all()) c->abort();
+    // Each ends on its own strand; one that was added meanwhile is aborted in the next round.
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return changes_ != seen; });
+  }
 }
 
 bool server_state::make_room(bool of_bodies) {

@@ -4,16 +4,19 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "net/http/http_routes.hpp"
 #include "net/server/bridge.hpp"
+#include "net/server/worker_thread.hpp"
 
 namespace troupe::net {
 
@@ -61,23 +64,51 @@ class held_bytes {
   std::uint64_t bytes_;
 };
 
+/// Requests in progress and replies being written, counted by their connections. Any thread.
+class work_count {
+ public:
+  work_count& operator++() {
+    ++count_;
+    return *this;
+  }
+  work_count& operator--() {
+    if (--count_ == 0 && when_none_) when_none_();
+    return *this;
+  }
+  operator std::uint32_t() const { return count_; }
+  /// Before the first connection.
+  void when_none(std::function<void()> call) { when_none_ = std::move(call); }
+
+ private:
+  std::atomic<std::uint32_t> count_ = 0;
+  std::function<void()> when_none_;
+};
+
 struct server_state {
+  /// How many threads it starts.
+  static constexpr std::uint32_t worker_threads = 3;
+
+  /// Throws thread_error.
   server_state(const runtime_config& c, core::generation_engine& e, metrics& m) : routes{c, e, m} {}
 
   boost::asio::io_context io;
-  boost::asio::thread_pool aside{1};       ///< for slow_reply: it holds up nobody's frames
-  boost::asio::thread_pool aside_long{1};  ///< for those of a long text: they hold up no short one
-  boost::asio::thread_pool readers{
-      1};  ///< for long JSON: likewise, and no text tool waits for it or it for them
+  worker_thread aside{"troupe.text"};  ///< for slow_reply: it holds up nobody's frames
+  worker_thread aside_long{
+      "troupe.longtext"};  ///< for those of a long text: they hold up no short one
+  worker_thread readers{
+      "troupe.json"};  ///< for long JSON: likewise, and no text tool waits for it or it for them
   route_context routes;
   std::atomic<std::uint32_t> websockets = 0;
-  std::atomic<std::uint32_t> busy = 0;        ///< requests in progress, replies being written
+  work_count busy;
   std::atomic<std::uint64_t> tool_bytes = 0;  ///< held_bytes
   std::atomic<std::uint64_t> body_bytes = 0;
 
   void add(const std::shared_ptr<connection>&);
   void remove(const connection*);
   std::size_t connections() const;
+  /// Aborts all connections, and those that come of them (a WebSocket of its upgrade), until none
+  /// is left. Not from an I/O thread.
+  void abort_all();
   std::vector<std::shared_ptr<connection>> all() const;
   /// Closes the connection that has been idle_since() longest, of those with a long body only or of
   /// all; false when they are at work.
@@ -88,6 +119,8 @@ struct server_state {
 
  private:
   mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t changes_ = 0;  ///< of connections_: how often one came or went
   std::unordered_map<const connection*, std::weak_ptr<connection>> connections_;
 };
 

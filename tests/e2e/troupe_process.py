@@ -31,11 +31,11 @@ def is_idle(metrics):
 
 
 class TroupeProcess:
-    def __init__(self, *options, model=default_model):
+    def __init__(self, *options, model=default_model, launcher=()):
         if not pathlib.Path(model).exists():
             raise FileNotFoundError(f"no model at {model}: run tools/setup or set TROUPE_MODEL")
         self.process = subprocess.Popen(
-            [binary, "serve", model, "--port", "0", "--json", *map(str, options)],
+            [*launcher, binary, "serve", model, "--port", "0", "--json", *map(str, options)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.events, self.errors = [], []
         self.opened = []  # connections of begin(), closed when a test ends

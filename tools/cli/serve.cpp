@@ -2,25 +2,23 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 
 #include "actors/embedding/prewarm.hpp"
 #include "actors/runtime.hpp"
 #include "config/log.hpp"
+#include "config/threads/joined_thread.hpp"
 #include "gpu/host_limits.hpp"
 #include "net/server/server.hpp"
 #include "tools/cli/memory_plan.hpp"
+#include "tools/cli/process_events.hpp"
 #include "tools/cli/profile_report.hpp"
 #include "tools/cli/startup_report.hpp"
 
@@ -57,52 +55,6 @@ class serving_observer final : public net::metrics {
   }
 };
 
-/// SIGTERM, SIGINT, SIGHUP and the engine's death, as events one thread can wait for.
-class shutdown_events {
- public:
-  shutdown_events() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
-    sigaddset(&signals_, SIGINT);
-    // A terminal that closes; nohup has it ignored.
-    struct sigaction hangup {};
-    if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-      sigaddset(&signals_, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals_,
-                    nullptr);  // before any thread starts, so that all inherit it
-    std::signal(SIGPIPE, SIG_IGN);
-    signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC);
-    failed_fd_ = eventfd(0, EFD_CLOEXEC);
-    if (signal_fd_ < 0 || failed_fd_ < 0)
-      throw std::runtime_error("no descriptor left for signals");
-  }
-  ~shutdown_events() {
-    close(signal_fd_);
-    close(failed_fd_);
-  }
-  shutdown_events(const shutdown_events&) = delete;
-  shutdown_events& operator=(const shutdown_events&) = delete;
-
-  void engine_failed() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = write(failed_fd_, &one, sizeof one);
-  }
-
-  enum class event { none, signal, engine_failed };
-  event wait(int timeout_ms) {
-    pollfd fds[] = {{signal_fd_, POLLIN, 0}, {failed_fd_, POLLIN, 0}};
-    if (poll(fds, 2, timeout_ms) <= 0) return event::none;
-    if (fds[1].revents & POLLIN) return event::engine_failed;
-    signalfd_siginfo info;
-    [[maybe_unused]] const auto got = read(signal_fd_, &info, sizeof info);
-    return event::signal;
-  }
-
- private:
-  sigset_t signals_{};
-  int signal_fd_ = -1, failed_fd_ = -1;
-};
-
 void print_line(const std::string& text) {
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
@@ -131,27 +83,28 @@ void announce(const runtime_config& config, const core::generation_engine& engin
 }
 
 /// Runs until a signal has drained the server, or the engine died.
-int wait_for_end(shutdown_events& events, const runtime_config& config, runtime& engine,
-                 net::server& server) {
-  auto event = shutdown_events::event::none;
-  while (event == shutdown_events::event::none) event = events.wait(-1);
-  if (event == shutdown_events::event::signal) {
+int wait_for_end(process_events& events, const std::atomic<bool>& died,
+                 const runtime_config& config, runtime& engine, net::server& server) {
+  events.wait([&] { return died || events.signals() > 0; });
+  if (!died) {
     log_event(log_level::info, "draining", {{"shutdown_timeout_s", config.shutdown_timeout_s}});
     server.drain();
     engine.drain();
     const auto until =
-        steady_clock::now() + std::chrono::duration<double>(config.shutdown_timeout_s);
-    event = shutdown_events::event::none;
-    while (event == shutdown_events::event::none && steady_clock::now() < until &&
-           !(engine.wait_stopped(std::chrono::milliseconds(0)) && server.idle()))
-      event = events.wait(10);
+        steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
+                                  std::chrono::duration<double>(config.shutdown_timeout_s));
+    events.wait(
+        [&] {
+          return died || events.signals() > 1 ||
+                 (engine.wait_stopped(std::chrono::milliseconds(0)) && server.idle());
+        },
+        until);
   }
-  const bool failed = event == shutdown_events::event::engine_failed || engine.health().failed;
+  const bool failed = died || engine.health().failed;
   engine.stop(core::end_reason::shutdown);
   engine.wait_stopped(std::chrono::seconds(5));
   // What ended by name still has to reach its client.
-  const auto until = steady_clock::now() + std::chrono::seconds(1);
-  while (!server.idle() && steady_clock::now() < until) events.wait(5);
+  events.wait([&] { return server.idle(); }, steady_clock::now() + std::chrono::seconds(1));
   server.stop();
   log_event(failed ? log_level::error : log_level::info, "stopped");
   return failed ? exit_engine_failed : 0;
@@ -171,17 +124,14 @@ void tell_profile(const gpu::device_profile& profile, bool json) {
 
 /// --prewarm: an exit code where there is nothing to serve.
 std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint32_t pool_blocks,
-                        shutdown_events& events) {
+                        const std::atomic<bool>& died) {
   if (config.prewarm.empty()) return std::nullopt;
-  auto event = shutdown_events::event::none;
-  const auto done = prewarm(engine, config.prewarm, config.block_size, pool_blocks, [&] {
-    if (event == shutdown_events::event::none) event = events.wait(0);
-    return event != shutdown_events::event::none;
-  });
+  const auto done =
+      prewarm(engine, config.prewarm, config.block_size, pool_blocks, [&] { return died.load(); });
   for (const auto& problem : done.problems)
     std::fprintf(stderr, "troupe: --prewarm %s: %s\n", config.prewarm.c_str(), problem.c_str());
   if (!done.problems.empty()) return exit_usage;
-  if (done.interrupted) return event == shutdown_events::event::signal ? 0 : exit_engine_failed;
+  if (done.interrupted) return exit_engine_failed;
   if (!done.warning.empty())
     log_event(log_level::warn, "prewarm_beyond_the_pool", {{"why", done.warning}});
   if (config.json)
@@ -207,18 +157,27 @@ void tell_panels(const gpu::weight_report& weights) {
   log_event(told ? log_level::info : log_level::warn, event, fields);
 }
 
+/// Of all parts together, so that a start that cannot succeed fails before the model is read.
+void require_all_threads(const runtime_config& config, const gpu::backend_options& device) {
+  require_threads(gpu::threads_needed(device) + runtime::threads_needed(config) +
+                  net::server::threads_needed(config));
+}
+
 int run(runtime_config& config) {
   const auto began = steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(steady_clock::now() - began).count();
   };
-  shutdown_events events;
+  process_events events;
+  std::atomic<bool> died = false;
+  gpu::backend_options options{config.threads, config.isa, config.block_size};
+  require_all_threads(config, options);
   const auto model = gpu::load_model(config.model);
   const double model_seconds = seconds();
   const auto pool =
       plan_pool(config, model->config, packed_weight_bytes(model->file), gpu::available_memory());
   if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
-  gpu::backend_options options{config.threads, config.isa, config.block_size, pool.blocks};
+  options.num_blocks = pool.blocks;
   options.profile = config.profile;
   options.panel_cache = config.panel_cache;
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
@@ -228,10 +187,14 @@ int run(runtime_config& config) {
   serving_observer watcher;
   runtime engine(config, model, device, watcher, [&](const std::string& what) {
     log_event(log_level::error, "engine_failed", {{"what", what}});
-    events.engine_failed();
+    died = true;
+    events.changed();
   });
-  if (const auto code = warm(config, engine, pool.blocks, events)) return *code;
+  if (const auto code = warm(config, engine, pool.blocks, died)) return *code;
   net::server server(config, engine, watcher);
+  server.when_idle([&] { events.changed(); });
+  engine.when_stopped([&] { events.changed(); });
+  events.serving();
   const auto port = server.start();
   const startup_facts facts{config,          *model,       device->info(),
                             engine.limits(), load_seconds, model_seconds};
@@ -241,7 +204,7 @@ int run(runtime_config& config) {
   if (const auto cut = context_warning(facts); !cut.empty())
     log_event(log_level::warn, "context_beyond_the_model", {{"why", cut}});
   announce(config, engine, port, seconds());
-  const int code = wait_for_end(events, config, engine, server);
+  const int code = wait_for_end(events, died, config, engine, server);
   if (config.profile) tell_profile(device->profile(), config.json);
   return code;
 }

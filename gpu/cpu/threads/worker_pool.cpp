@@ -1,6 +1,7 @@
 #include "gpu/cpu/threads/worker_pool.hpp"
 
 #include <chrono>
+#include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -35,14 +36,24 @@ bool spin_while_equal(const sleep_word& word, std::uint32_t old) {
 }  // namespace
 
 worker_pool::worker_pool(std::uint32_t threads) : shares_(threads) {
-  for (std::uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+  try {
+    for (std::uint32_t i = 1; i < threads; ++i)
+      workers_.emplace_back("troupe.compute", [this, i] { serve(i); });
+  } catch (...) {  // those that run would wait for ever, and their owner with them
+    end_workers();
+    throw;
+  }
 }
 
 worker_pool::~worker_pool() {
+  end_workers();
+}
+
+void worker_pool::end_workers() {
   stop_.store(true);
   job_.add_one();
   job_.wake();
-  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();  // joins
 }
 
 void worker_pool::run_chunks(std::uint32_t count, chunk_function function, void* context) {

@@ -6,16 +6,17 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
+#include "config/threads/joined_thread.hpp"
 #include "gpu/cpu/threads/futex_wait.hpp"
 
 namespace troupe::gpu {
 
 class worker_pool {
  public:
-  /// `threads` >= 1 counts the caller: threads - 1 are started.
+  /// `threads` >= 1 counts the caller: threads - 1 are started. Throws thread_error; then none is
+  /// left running.
   explicit worker_pool(std::uint32_t threads);
   ~worker_pool();
   worker_pool(const worker_pool&) = delete;
@@ -38,6 +39,7 @@ class worker_pool {
   void work(std::uint32_t job, std::uint32_t who);
   void work_share(std::uint32_t job, std::uint32_t share);
   void serve(std::uint32_t who);
+  void end_workers();
   /// The first chunk of a share of `count` chunks; of the share behind the last: `count`.
   std::uint32_t begin_of(std::uint32_t share, std::uint32_t count) const {
     return static_cast<std::uint32_t>(std::uint64_t{count} * share / threads());
@@ -56,7 +58,7 @@ class worker_pool {
   std::atomic<chunk_function> function_{nullptr};
   std::atomic<void*> context_{nullptr};
   std::atomic<bool> stop_{false};
-  std::vector<std::thread> workers_;
+  std::vector<joined_thread> workers_;  // last: they use all of the above
 };
 
 }  // namespace troupe::gpu

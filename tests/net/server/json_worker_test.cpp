@@ -27,7 +27,7 @@ namespace {
 /// A pool of one thread does nothing until open().
 class gate {
  public:
-  explicit gate(asio::thread_pool& pool) : pool_{pool} {
+  explicit gate(worker_thread& pool) : pool_{pool} {
     asio::post(pool_, [opened = opened_.get_future().share()] { opened.wait(); });
   }
   /// Answers when the pool has done all it had to.
@@ -37,7 +37,7 @@ class gate {
   }
 
  private:
-  asio::thread_pool& pool_;
+  worker_thread& pool_;
   std::promise<void> opened_;
 };
 
@@ -58,7 +58,7 @@ struct stage {
 };
 
 /// Sends a request, and a reset when its work waits at the gate.
-void check_let_go_on_its_strand(stage& s, asio::thread_pool& pool, const std::string& request) {
+void check_let_go_on_its_strand(stage& s, worker_thread& pool, const std::string& request) {
   gate held{pool};
   asio::io_context io;
   tcp::acceptor acceptor{s.state->io, tcp::endpoint{asio::ip::address_v4::loopback(), 0}};
