@@ -7,9 +7,9 @@
 #include <map>
 #include <mutex>
 
-#include "actors/core/blocks/block_checksum.hpp"
 #include "actors/core/blocks/move_ledger.hpp"
 #include "actors/fail_stop.hpp"
+#include "config/bytes/checksum.hpp"
 
 namespace troupe {
 namespace {
@@ -98,7 +98,7 @@ struct mover {
       device->copy(std::move(copy),
                    [move, one, slots = granted.slots, memory = host, bell = door](bool ok) {
                      for (std::size_t i = 0; ok && i < one->checksums.size(); ++i)
-                       one->checksums[i] = core::block_checksum(memory->slot(slots[i]));
+                       one->checksums[i] = checksum64(memory->slot(slots[i]));
                      bell->ring({move, ok ? core::move_outcome::ok : core::move_outcome::failed});
                    });
     } catch (const std::exception&) {
@@ -108,7 +108,7 @@ struct mover {
 
   bool intact(const core::move_start& granted) const {
     for (std::size_t i = 0; i < granted.slots.size(); ++i)
-      if (core::block_checksum(host->slot(granted.slots[i])) != granted.checksums[i]) return false;
+      if (checksum64(host->slot(granted.slots[i])) != granted.checksums[i]) return false;
     return true;
   }
 

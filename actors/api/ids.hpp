@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "config/bytes/mix64.hpp"
+
 namespace troupe::core {
 
 template <class Tag>
@@ -46,6 +48,7 @@ struct std::hash<troupe::core::id<Tag>> {
 template <>
 struct std::hash<troupe::core::lease_id> {
   std::size_t operator()(const troupe::core::lease_id& x) const noexcept {
-    return std::hash<std::uint64_t>{}(x.request.value * 0x9e3779b97f4a7c15ull + x.epoch);
+    return std::hash<std::uint64_t>{}(
+        troupe::mix64(x.request.value + x.epoch * troupe::golden_step));
   }
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/bytes/utf8.hpp"
+
 namespace troupe::core {
 
 namespace {
@@ -19,34 +21,21 @@ std::vector<std::uint32_t> fallback_table(const std::string& stop) {
   return table;
 }
 
-bool continues(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
-
 bool is_line_break(char c) {
   return c == '\n' || c == '\r';
 }
 
 // The character that `text` begins with; 0 when its bytes are none, nothing when they are not all
-// here. `text` is not empty. What the model's text decoder lets through is well formed, so this
-// tells lengths and does not validate.
+// here. `text` is not empty.
 std::optional<char32_t> first_character(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return lead;
-  if (lead < 0xC0) return 0;
-  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  char32_t code = lead & (0xFFu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if (i == text.size()) return std::nullopt;
-    if (!continues(text[i])) return 0;
-    code = (code << 6) | (static_cast<unsigned char>(text[i]) & 0x3Fu);
-  }
-  return code;
+  const auto step = next_utf8(text);
+  if (step.state == utf8_state::incomplete) return std::nullopt;
+  return step.state == utf8_state::whole ? step.code : 0;
 }
 
 char32_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
-  while (at > 0 && text.size() - at < 4 && continues(text[at])) --at;
+  while (at > 0 && text.size() - at < 4 && continues_utf8(text[at])) --at;
   return first_character(text.substr(at)).value_or(0);
 }
 

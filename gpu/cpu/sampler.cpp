@@ -6,18 +6,13 @@
 #include <limits>
 #include <utility>
 
+#include "config/bytes/mix64.hpp"
+
 namespace troupe::gpu {
 
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// A bijection that spreads every input bit over the word (two multiply-xorshift rounds).
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 /// Likelier first, ties by lower id.
 struct likelier {
@@ -112,8 +107,8 @@ std::size_t walk(std::size_t begin, std::size_t count, double goal, Weight weigh
 }  // namespace
 
 double uniform_at(std::uint64_t seed, std::uint64_t position) {
-  const std::uint64_t key = mix(seed + 0x9E3779B97F4A7C15u);
-  return static_cast<double>(mix(key + position * 0xD1342543DE82EF95u) >> 11) * 0x1p-53;
+  const std::uint64_t key = mix64(seed + golden_step);
+  return static_cast<double>(mix64(key + position * 0xD1342543DE82EF95u) >> 11) * 0x1p-53;
 }
 
 row_answer sampler::answer(const row_query& q) {

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
+#include "config/bytes/utf8.hpp"
 #include "net/api/choices_encoder.hpp"
 
 namespace troupe::net {
 namespace {
 
 std::size_t count_characters(const std::string& bytes) {
-  return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+  return static_cast<std::size_t>(
+      std::count_if(bytes.begin(), bytes.end(), [](char c) { return !continues_utf8(c); }));
 }
 
 class completions_encoder final : public choices_encoder {

@@ -4,22 +4,15 @@
 
 #include <cmath>
 
+#include "config/bytes/utf8.hpp"
+
 namespace troupe::net {
 namespace {
 
 /// Length of the well-formed UTF-8 character at the front of `s`, 0 when there is none.
 std::size_t utf8_length(std::string_view s) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t n = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || s.size() < n) return 0;
-  for (std::size_t i = 1; i < n; ++i)
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  const unsigned char second = at(1);
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
-  if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
-  return n;
+  const auto step = next_utf8(s);
+  return step.state == utf8_state::whole ? step.length : 0;
 }
 
 void append_ascii(std::string& out, char c) {
@@ -57,7 +50,7 @@ void append_json_escaped(std::string& out, std::string_view text) {
     if (n == 1) {
       append_ascii(out, text.front());
     } else if (n == 0) {
-      out += "\xEF\xBF\xBD";
+      out += replacement_character;
     } else {
       out += text.substr(0, n);
     }

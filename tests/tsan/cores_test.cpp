@@ -7,9 +7,9 @@
 #include <thread>
 #include <variant>
 
-#include "actors/core/blocks/block_checksum.hpp"
 #include "actors/core/blocks/block_ledger.hpp"
 #include "actors/core/scheduler_machine.hpp"
+#include "config/bytes/checksum.hpp"
 #include "tests/actors/core/session_bench.hpp"
 
 using namespace troupe;
@@ -180,6 +180,6 @@ TEST_CASE("cores: sessions, stop matchers and checksums on four threads answer a
   for (std::size_t i = 0; i < 4; ++i) CHECK(stories[i] == session_story(i));
   CHECK(stories[0] != stories[1]);
   const std::vector<std::byte> block(4096, std::byte{7});
-  const auto sums = each_on_its_thread(4, [&](std::size_t) { return block_checksum(block); });
+  const auto sums = each_on_its_thread(4, [&](std::size_t) { return checksum64(block); });
   for (const auto sum : sums) CHECK(sum == sums[0]);
 }

@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "actors/core/blocks/block_checksum.hpp"
 #include "actors/host_memory.hpp"
+#include "config/bytes/checksum.hpp"
 #include "tests/gpu/cpu/device_rig.hpp"
 
 using namespace troupe;
@@ -74,7 +74,7 @@ class copying {
                   {10, 11},
                   {host_.slot(0), host_.slot(1)}},
                  [this, round](bool) {
-                   sum_ ^= core::block_checksum(host_.slot(round % 2));
+                   sum_ ^= checksum64(host_.slot(round % 2));
                    ++rounds_;
                    stop_ ? void(ended_ = true) : again(round + 1);
                  });

@@ -13,9 +13,10 @@
 #include <system_error>
 #include <type_traits>
 
+#include "config/bytes/checksum.hpp"
 #include "gpu/cpu/kernels/embedding.hpp"
-#include "gpu/cpu/weights/file_checksum.hpp"
 #include "gpu/cpu/weights/pack_weights.hpp"
+#include "gpu/cpu/weights/piece_checksums.hpp"
 #include "gpu/model/file_descriptor.hpp"
 
 namespace troupe::gpu {
@@ -57,11 +58,11 @@ int write_all(int fd, std::span<const std::byte> from, std::uint64_t offset) {
 template <class Step>
 int in_pieces(worker_pool& pool, std::size_t size, Step step) {
   std::atomic<int> error{0};
-  const std::size_t pieces = (size + sum_piece_bytes - 1) / sum_piece_bytes;
+  const std::size_t pieces = (size + checksum_piece_bytes - 1) / checksum_piece_bytes;
   pool.run(static_cast<std::uint32_t>(pieces), [&](std::uint32_t i) {
     if (error.load(std::memory_order_relaxed) != 0) return;
-    const std::size_t at = i * sum_piece_bytes;
-    if (const int failed = step(i, at, std::min(sum_piece_bytes, size - at)); failed != 0) {
+    const std::size_t at = i * checksum_piece_bytes;
+    if (const int failed = step(i, at, std::min(checksum_piece_bytes, size - at)); failed != 0) {
       error.store(failed, std::memory_order_relaxed);
     }
   });
@@ -82,12 +83,12 @@ struct panel_cache::header {
   std::uint64_t header_sum;  ///< of all before it
 
   std::uint64_t own_sum() const {
-    return content_sum(std::as_bytes(std::span(this, 1)).first(sizeof *this - 8));
+    return checksum64(std::as_bytes(std::span(this, 1)).first(sizeof *this - 8));
   }
   std::uint64_t file_bytes() const { return sizeof *this + panel_bytes; }
 };
 
-std::uint64_t packing_sum() {
+std::uint64_t packing_checksum() {
   constexpr std::uint32_t rows = panel_rows + 3, cols = 256;
   std::vector<std::uint64_t> sums;
   for (std::uint32_t number = 0; number < 64; ++number) {
@@ -102,9 +103,9 @@ std::uint64_t packing_sum() {
     std::vector<std::byte> out(packed_bytes(shape));
     pack_panels(shape, type, in.data(), 0, shape.panels, out.data());
     sums.insert(sums.end(), {number, std::uint64_t{static_cast<std::uint8_t>(shape.kind)},
-                             content_sum(std::span<const std::byte>(out))});
+                             checksum64(std::span<const std::byte>(out))});
   }
-  return content_sum(sums);
+  return checksum64(sums);
 }
 
 panel_cache::panel_cache(const gguf_file& file, const std::vector<std::uint64_t>& layout,
@@ -112,7 +113,7 @@ panel_cache::panel_cache(const gguf_file& file, const std::vector<std::uint64_t>
     : file_(file),
       pool_(pool),
       path_(file.path() + ".panels"),
-      layout_(content_sum({packing_sum(), content_sum(layout)})),
+      layout_(checksum64({packing_checksum(), checksum64(layout)})),
       model_sum_(model_sum()) {}
 
 /// Names, types, shapes and the whole content of all tensors. Nothing else of the file is in the
@@ -122,13 +123,13 @@ std::uint64_t panel_cache::model_sum() {
   std::vector<std::uint64_t> words;
   for (const gguf_tensor& tensor : file_.tensors()) {
     content.push_back(tensor.data);
-    words.push_back(content_sum(std::as_bytes(std::span(tensor.name))));
+    words.push_back(checksum64(std::as_bytes(std::span(tensor.name))));
     words.push_back(static_cast<std::uint64_t>(tensor.type));
-    words.push_back(content_sum(tensor.shape));
+    words.push_back(checksum64(tensor.shape));
   }
-  const auto sums = piece_sums(content, pool_);
+  const auto sums = piece_checksums(content, pool_);
   words.insert(words.end(), sums.begin(), sums.end());
-  return content_sum(words);
+  return checksum64(words);
 }
 
 panel_cache::header panel_cache::expected(std::uint64_t panel_bytes) {
@@ -174,17 +175,17 @@ std::string panel_cache::load(std::span<std::byte> to) {
            std::to_string(size) + " bytes, expected " + std::to_string(want.file_bytes());
   }
   // What is summed is the memory that will be used, right behind the copy that brought it there.
-  std::vector<std::uint64_t> sums((to.size() + sum_piece_bytes - 1) / sum_piece_bytes);
+  std::vector<std::uint64_t> sums((to.size() + checksum_piece_bytes - 1) / checksum_piece_bytes);
   const int error =
       in_pieces(pool_, to.size(), [&](std::uint32_t i, std::size_t at, std::size_t bytes) {
         const auto piece = to.subspan(at, bytes);
         const int failed = read_all(file.get(), piece, sizeof(header) + at);
-        if (failed == 0) sums[i] = content_sum(piece);
+        if (failed == 0) sums[i] = checksum64(piece);
         return failed;
       });
   if (error != 0)
     return error > 0 ? because("cannot read it", error) : "it was truncated meanwhile";
-  return content_sum(sums) == found.panel_sum ? "" : "its panels are damaged";
+  return checksum64(sums) == found.panel_sum ? "" : "its panels are damaged";
 }
 
 /// One writer at a time holds the lock of MODEL.panels.new, so a second start neither harms the
@@ -219,14 +220,15 @@ std::string panel_cache::write_file(int fd, std::span<const std::byte> panels) {
   if (::stat(file_.path().c_str(), &model) == 0) ::fchmod(fd, model.st_mode & 0666);
   if (::ftruncate(fd, 0) != 0) return because("cannot write it", errno);
   header head = expected(panels.size());
-  std::vector<std::uint64_t> sums((panels.size() + sum_piece_bytes - 1) / sum_piece_bytes);
+  std::vector<std::uint64_t> sums((panels.size() + checksum_piece_bytes - 1) /
+                                  checksum_piece_bytes);
   int error =
       in_pieces(pool_, panels.size(), [&](std::uint32_t i, std::size_t at, std::size_t bytes) {
         const auto piece = panels.subspan(at, bytes);
-        sums[i] = content_sum(piece);
+        sums[i] = checksum64(piece);
         return write_all(fd, piece, sizeof(header) + at);
       });
-  head.panel_sum = content_sum(sums);
+  head.panel_sum = checksum64(sums);
   head.header_sum = head.own_sum();
   if (error == 0) error = write_all(fd, std::as_bytes(std::span(&head, 1)), 0);
   return error == 0 ? "" : because("cannot write it", error);

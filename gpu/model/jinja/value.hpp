@@ -12,8 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "gpu/model/text/utf8.hpp"
-
 namespace troupe::gpu::jinja {
 
 struct node;  // of the parsed template

@@ -6,8 +6,6 @@
 #include <array>
 #include <iterator>
 
-#include "gpu/model/text/utf8.hpp"
-
 namespace troupe::gpu {
 namespace {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "config/bytes/utf8.hpp"
 #include "gpu/model/gguf/gguf_reader.hpp"
 #include "gpu/model/text/tokenization.hpp"
 #include "gpu/model/text/tokenizer_tables.hpp"
-#include "gpu/model/text/utf8.hpp"
 
 namespace troupe::gpu {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "config/bytes/mix64.hpp"
+
 namespace troupe::sim {
 namespace {
 
@@ -12,10 +14,7 @@ constexpr std::uint32_t calm = 14;
 }  // namespace
 
 std::uint64_t dice::next() {
-  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
+  return mix64(state_ += golden_step);
 }
 
 std::uint32_t chooser::pick(std::uint32_t n, std::uint32_t steady) {

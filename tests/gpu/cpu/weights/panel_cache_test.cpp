@@ -14,7 +14,8 @@
 #include <fstream>
 #include <thread>
 
-#include "gpu/cpu/weights/file_checksum.hpp"
+#include "config/bytes/checksum.hpp"
+#include "gpu/cpu/weights/piece_checksums.hpp"
 #include "gpu/cpu/weights/weights.hpp"
 #include "tests/support/temporary_file.hpp"
 #include "tests/support/tiny_llama.hpp"
@@ -90,34 +91,12 @@ void expect_rebuilt(const beside& place, const std::string& bytes, const std::st
 
 /// A file with this much of it that says it is sound, as another version would have left it.
 std::string resealed(std::string bytes) {
-  const auto sum = content_sum(std::as_bytes(std::span(bytes)).first(header_bytes - 8));
+  const auto sum = checksum64(std::as_bytes(std::span(bytes)).first(header_bytes - 8));
   std::memcpy(bytes.data() + header_bytes - 8, &sum, 8);
   return bytes;
 }
 
 }  // namespace
-
-TEST_CASE("content_sum: a change of any one byte, of the length or of the order changes the sum",
-          "[gpu]") {
-  std::vector<std::byte> bytes(300);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37);
-  for (const std::size_t size : {0u, 1u, 7u, 8u, 63u, 64u, 65u, 128u, 300u}) {
-    const auto span = std::span<const std::byte>(bytes).first(size);
-    const auto sum = content_sum(span);
-    CHECK(content_sum(span) == sum);
-    for (std::size_t i = 0; i < size; ++i) {
-      for (const int bit : {1, 16, 128}) {
-        bytes[i] ^= static_cast<std::byte>(bit);
-        CHECK(content_sum(span) != sum);
-        bytes[i] ^= static_cast<std::byte>(bit);
-      }
-    }
-  }
-  const std::vector<std::byte> zeros(128);
-  const std::span<const std::byte> all(zeros);
-  CHECK(content_sum(all.first(64)) != content_sum(all.first(65)));
-  CHECK(content_sum({1, 2, 3, 4, 5, 6, 7, 8, 9}) != content_sum({9, 2, 3, 4, 5, 6, 7, 8, 1}));
-}
 
 TEST_CASE(
     "panel_cache: a second start reads back bit for bit what the first packed, for every type and "
@@ -151,12 +130,11 @@ TEST_CASE("panel_cache: used panels come from the file, not from the model", "[g
   auto bytes = read_file(place.cache);
   REQUIRE(bytes.size() == header_bytes + right.panels.size());
   bytes[header_bytes + 100] ^= 1;  // and everything resealed, as only a forger would
-  const auto sum =
-      content_sum({content_sum(std::as_bytes(std::span(bytes)).subspan(header_bytes))});
+  const auto sum = checksum64({checksum64(std::as_bytes(std::span(bytes)).subspan(header_bytes))});
   std::memcpy(bytes.data() + 48, &sum, 8);
   write_file(place.cache, resealed(bytes));
   const auto forged = place.start();
-  REQUIRE(right.panels.size() <= sum_piece_bytes);  // one piece, as summed above
+  REQUIRE(right.panels.size() <= checksum_piece_bytes);  // one piece, as summed above
   CHECK(forged.report.panels == outcome::used);
   CHECK(forged.panels != right.panels);
 }

@@ -1,13 +1,14 @@
 // One step through UTF-8 text: the next code point, or the ill-formed bytes that stand in its
 // place. Strict (no overlong forms, surrogates or code points past U+10FFFF) and never reads past
-// the text.
+// the text. Ill-formed bytes are cut as Unicode recommends: at the longest start of a character
+// that could still have become one (maximal subpart, Unicode 16, section 3.9).
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace troupe::gpu {
+namespace troupe {
 
 enum class utf8_state : std::uint8_t {
   whole,      ///< a code point
@@ -20,6 +21,11 @@ struct utf8_step {
   std::uint8_t length = 0;  ///< bytes consumed: the character, or the maximal ill-formed subpart
   utf8_state state = utf8_state::invalid;
 };
+
+/// A byte inside a character: not its first.
+inline bool continues_utf8(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
 
 /// `text` must not be empty.
 inline utf8_step next_utf8(std::string_view text) {
@@ -70,4 +76,4 @@ inline void append_utf8(std::string& out, char32_t code) {
 
 inline constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
 
-}  // namespace troupe::gpu
+}  // namespace troupe
