@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/api/generation.hpp"
-#include "gpu/make_backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 #include "gpu/model/text/tokenization.hpp"
 
 namespace troupe {

@@ -8,7 +8,7 @@
 #include "actors/api/observer.hpp"
 #include "actors/core/session_machine.hpp"
 #include "actors/protocol/scheduler.hpp"
-#include "gpu/make_backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 
 namespace troupe {
 

@@ -13,6 +13,7 @@
 
 #include "actors/embedding/caf_system.hpp"
 #include "actors/embedding/pool_watch.hpp"
+#include "gpu/make_backend.hpp"
 
 using namespace troupe::protocol;
 

@@ -7,6 +7,7 @@
 #include "actors/embedding/answer_future.hpp"
 #include "actors/embedding/pool_watch.hpp"
 #include "actors/runtime.hpp"
+#include "gpu/make_backend.hpp"
 
 int main(int argc, char** argv) try {
   if (argc < 2) return std::fprintf(stderr, "usage: hello MODEL.gguf [QUESTION]\n"), 2;

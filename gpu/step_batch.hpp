@@ -10,6 +10,13 @@
 
 namespace troupe::gpu {
 
+/// A whole block, K and V of all layers, copied on the device.
+struct copied_block {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  bool operator==(const copied_block&) const = default;
+};
+
 /// One sequence's part of a step: `tokens` are appended at positions start, start+1, ...
 struct sequence_slice {
   std::uint64_t key = 0;         ///< the caller's tag, copied to the result
@@ -17,6 +24,11 @@ struct sequence_slice {
   std::vector<token_id> tokens;  ///< at least one
   /// Block table; blocks.size() * block_size >= start + tokens.size().
   shared_sequence<std::uint32_t> blocks;
+  /// Carried out before any slice of the step computes: how a sequence takes over the partly filled
+  /// last block of another (a fork). `to` is a block that this slice writes in this step. `from` is
+  /// never a target of the same step, but another slice may write it: what is copied is what it
+  /// held before the step.
+  std::vector<copied_block> copies;
   bool sample = false;  ///< sample one token from the logits after the last position
   /// sampling, top_logprobs and confidence->top_k (the mass of that many likeliest tokens) are the
   /// device's; the rest is decided before and after the step.

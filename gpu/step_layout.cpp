@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace troupe::gpu {
 
@@ -20,6 +21,11 @@ class slice_checker {
       check_wishes();
       check_sampling();
     }
+    // Who writes which block is known only now.
+    for (index_ = 0; index_ < batch_.slices.size(); ++index_) {
+      for (const copied_block& copy : slice().copies) targets_.insert(copy.to);
+    }
+    for (index_ = 0; index_ < batch_.slices.size(); ++index_) check_copies();
   }
 
  private:
@@ -68,6 +74,27 @@ class slice_checker {
     }
   }
 
+  /// A step's copies may be carried out in any order, or at the same time.
+  void check_copies() {
+    const auto& copies = slice().copies;
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const auto [from, to] = copies[i];
+      const auto refuse_copy = [&](const std::string& what) {
+        refuse("copies[" + std::to_string(i) + "] from " + std::to_string(from) + " to " +
+               std::to_string(to) + ": " + what);
+      };
+      if (from >= limits_.num_blocks) {
+        refuse_copy("the pool has " + std::to_string(limits_.num_blocks));
+      }
+      const auto writer = writers_.find(to);
+      if (writer == writers_.end() || writer->second != index_) {
+        refuse_copy("the slice does not write that block in this step");
+      }
+      if (targets_.contains(from)) refuse_copy("the source is the target of a copy in this step");
+      if (!filled_.insert(to).second) refuse_copy("the target is filled twice");
+    }
+  }
+
   void check_wishes() const {
     const sequence_slice& s = slice();
     const auto top = s.decode->top_logprobs;
@@ -112,7 +139,8 @@ class slice_checker {
   const step_batch& batch_;
   const step_limits& limits_;
   std::size_t index_ = 0;
-  std::unordered_map<std::uint32_t, std::size_t> writers_;
+  std::unordered_map<std::uint32_t, std::size_t> writers_;  // block to slice
+  std::unordered_set<std::uint32_t> targets_, filled_;      // of copies: all, and those checked
 };
 
 void add_row(step_segment& segment, const sequence_slice& slice, std::uint32_t index,
@@ -133,12 +161,13 @@ void add_row(step_segment& segment, const sequence_slice& slice, std::uint32_t i
 
 }  // namespace
 
-std::unique_ptr<cpu_step> lay_out(step_batch batch, const step_limits& limits) {
+std::unique_ptr<laid_out_step> lay_out(step_batch batch, const step_limits& limits) {
   slice_checker(batch, limits).check();
-  auto step = std::make_unique<cpu_step>();
+  auto step = std::make_unique<laid_out_step>();
   step->batch = std::move(batch);
   for (std::uint32_t s = 0; s < step->batch.slices.size(); ++s) {
     const sequence_slice& slice = step->batch.slices[s];
+    step->copies.insert(step->copies.end(), slice.copies.begin(), slice.copies.end());
     for (std::uint32_t i = 0; i < slice.tokens.size(); ++i) {
       if (step->segments.empty() || step->segments.back().tokens.size() == limits.segment_rows) {
         step->segments.emplace_back();

@@ -42,13 +42,14 @@ struct step_segment {
   std::vector<wanted_row> wanted;
 };
 
-struct cpu_step final : planned_step {
+struct laid_out_step final : planned_step {
   step_batch batch;
+  std::vector<copied_block> copies;  ///< of all slices; carried out before the first segment
   std::vector<step_segment> segments;
   const void* owner = nullptr;  ///< the backend that planned it
 };
 
 /// Throws batch_error naming slice, field and value.
-std::unique_ptr<cpu_step> lay_out(step_batch batch, const step_limits& limits);
+std::unique_ptr<laid_out_step> lay_out(step_batch batch, const step_limits& limits);
 
 }  // namespace troupe::gpu

@@ -17,7 +17,9 @@ SOURCE = {".hpp", ".cpp"}
 TEXT = SOURCE | {".md", ".txt", ".py", ".cmake", ".json", ".toml", ".ini", ""}
 MAX_LINES, MAX_KERNEL_LINES = 400, 600
 # path -> why it may be longer
-LONGER = {}
+LONGER = dict.fromkeys(
+    ("net/http/http_session.cpp", "net/websocket/ws_session.cpp", "tests/net/api/wire_in_test.cpp", "tests/net/http/http_session_test.cpp"),
+    "grew past the limit by the move to 100 columns; to be split along a seam")
 
 # Longest matching prefix says where a file belongs and what of ours it may include.
 LAYERS = {

@@ -1,6 +1,7 @@
 #include "gpu/cpu/backend_cpu.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <string>
 
 #include "gpu/cpu/kernels/kernel_costs.hpp"
@@ -66,7 +67,7 @@ std::unique_ptr<planned_step> cpu_backend::plan(step_batch batch) {
 }
 
 step_result cpu_backend::run(planned_step& planned) {
-  auto* step = dynamic_cast<cpu_step*>(&planned);
+  auto* step = dynamic_cast<laid_out_step*>(&planned);
   if (!step || step->owner != this) {
     throw batch_error("run: the step was not planned by this backend, or ran before");
   }
@@ -78,6 +79,7 @@ step_result cpu_backend::run(planned_step& planned) {
   for (const sequence_slice& slice : step->batch.slices) {
     result.slices.emplace_back().key = slice.key;
   }
+  copy_blocks(*step);
   std::uint64_t rows = 0;
   for (const step_segment& segment : step->segments) {
     forward_.run(step->batch, segment);
@@ -92,7 +94,21 @@ step_result cpu_backend::run(planned_step& planned) {
   return result;
 }
 
-void cpu_backend::answer(const cpu_step& step, const step_segment& segment, step_result& result) {
+/// No target is a source (lay_out refuses it), so the copies need no order among themselves.
+void cpu_backend::copy_blocks(const laid_out_step& step) {
+  if (step.copies.empty()) return;
+  workers_.run(static_cast<std::uint32_t>(step.copies.size()), [&](std::uint32_t i) {
+    std::memcpy(kv_.block(step.copies[i].to), kv_.block(step.copies[i].from), kv_.block_bytes());
+  });
+  if (!profile_) return;
+  kernel_cost cost;
+  cost.calls = 1;
+  cost.bytes = step.copies.size() * kv_.block_bytes();
+  profile_->lap(kernel_kind::other, cost);
+}
+
+void cpu_backend::answer(const laid_out_step& step, const step_segment& segment,
+                         step_result& result) {
   const std::uint32_t vocab = model_->config.vocab;
   const std::uint32_t total = static_cast<std::uint32_t>(segment.wanted.size());
   for (std::uint32_t begin = 0; begin < total; begin += forward_pass::logit_rows) {

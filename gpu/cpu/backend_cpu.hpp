@@ -31,7 +31,8 @@ class cpu_backend final : public backend {
   void observe_logits(logit_observer observer) { observer_ = std::move(observer); }
 
  private:
-  void answer(const cpu_step& step, const step_segment& segment, step_result& result);
+  void copy_blocks(const laid_out_step& step);
+  void answer(const laid_out_step& step, const step_segment& segment, step_result& result);
 
   std::shared_ptr<const loaded_model> model_;
   const kernel_table& kernels_;

@@ -1,4 +1,4 @@
-#include "gpu/make_backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 
 namespace troupe::gpu {
 namespace {

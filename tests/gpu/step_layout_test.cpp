@@ -105,6 +105,38 @@ TEST_CASE("step_layout: a broken batch is refused naming slice, field and value"
              Contains("score_targets[3] is 100"));
 }
 
+TEST_CASE("step_layout: block copies of all slices are gathered", "[gpu]") {
+  step_batch batch = good_batch();
+  batch.slices[0].copies = {{7, 4}};
+  // Slice 0 writes block 5 in this step; what is copied is what it held before.
+  batch.slices[1].copies = {{7, 0}, {5, 2}};
+  const auto step = lay_out(batch, limits);
+  CHECK(step->copies == std::vector<copied_block>{{7, 4}, {7, 0}, {5, 2}});
+}
+
+TEST_CASE("step_layout: block copies whose order would count, or that reach outside, are refused",
+          "[gpu]") {
+  using Catch::Matchers::Contains;
+  const auto with_copies = [](std::vector<copied_block> copies) {
+    return refusal([&](step_batch& b) { b.slices[1].copies = copies; });
+  };
+  CHECK(with_copies({{7, 0}}) == "accepted");
+  CHECK_THAT(with_copies({{7, 0}, {10, 1}}),
+             Contains("slice 1: copies[1] from 10 to 1: the pool has 10"));
+  CHECK_THAT(with_copies({{7, 4}}), Contains("from 7 to 4: the slice does not write that block"));
+  CHECK_THAT(with_copies({{7, 6}}), Contains("from 7 to 6: the slice does not write that block"));
+  CHECK_THAT(with_copies({{7, 0}, {0, 1}}),
+             Contains("copies[1] from 0 to 1: the source is the target of a copy"));
+  CHECK_THAT(with_copies({{2, 2}}), Contains("the source is the target of a copy"));
+  CHECK_THAT(with_copies({{7, 0}, {8, 0}}), Contains("the target is filled twice"));
+  // A table entry below `start` is only read, so nothing may be copied there.
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[0].start = 16;
+               b.slices[0].copies = {{7, 4}};
+             }),
+             Contains("the slice does not write that block"));
+}
+
 TEST_CASE("step_layout: what the sampler would index with is checked", "[gpu]") {
   using Catch::Matchers::Contains;
   const auto with_history = [](std::vector<token_id> history, std::uint32_t prompt) {

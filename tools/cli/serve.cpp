@@ -16,6 +16,7 @@
 #include "config/log.hpp"
 #include "config/threads/joined_thread.hpp"
 #include "gpu/host_limits.hpp"
+#include "gpu/make_backend.hpp"
 #include "net/server/server.hpp"
 #include "tools/cli/memory_plan.hpp"
 #include "tools/cli/process_events.hpp"

@@ -5,7 +5,8 @@
 
 #include "actors/core/scheduler_machine.hpp"
 #include "config/runtime_config.hpp"
-#include "gpu/make_backend.hpp"
+#include "gpu/backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 
 namespace troupe {
 

@@ -9,7 +9,7 @@ set_target_properties(troupe_runtime PROPERTIES EXPORT_NAME troupe)
 add_library(troupe::troupe ALIAS troupe_runtime)
 
 install(TARGETS troupe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS troupe_runtime troupe_actors troupe_core troupe_gpu troupe_cpu troupe_model troupe_config troupe_bytes troupe_threads troupe_options
+install(TARGETS troupe_runtime troupe_actors troupe_core troupe_gpu troupe_cpu troupe_device troupe_model troupe_config troupe_bytes troupe_threads troupe_options
   EXPORT troupe_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # Include paths stay those of the tree: "actors/embedding/caf_system.hpp" is include/troupe/actors/embedding/caf_system.hpp. The shells and what

@@ -177,6 +177,38 @@ TEST_CASE("cpu device: blocks copied out and into other blocks continue with the
   for (std::uint32_t p = 33; p < 40; ++p) CHECK(record.at(0, p) == record.at(1, p));
 }
 
+TEST_CASE("cpu device: a sequence forked within a block answers with the bits of one on its own",
+          "[gpu]") {
+  const auto model = load_tiny({});
+  cpu_backend device(model, device_options(2, 12));
+  logit_record record(device);
+  const auto tokens = counting(40);
+  auto other = tokens;  // the same prompt of 21 tokens, then another text
+  for (std::size_t i = 21; i < other.size(); ++i) other[i] += 50;
+  const auto run = [&](std::vector<sequence_slice> slices) {
+    step_batch batch;
+    batch.slices = std::move(slices);
+    for (auto& slice : batch.slices) want_all(slice);
+    record.expect(batch);
+    run_step(device, std::move(batch));
+  };
+  run({slice_of(0, tokens, 0, 40, {0, 1, 2})});
+  run({slice_of(1, other, 0, 40, {3, 4, 5})});
+  run({slice_of(2, tokens, 0, 21, {6, 7})});
+  // The parent goes on in the block that two children copy in the same step. Block 6 is shared.
+  auto first = slice_of(3, other, 21, 8, {6, 8}), second = slice_of(4, tokens, 21, 2, {6, 9});
+  first.copies = {{7, 8}};
+  second.copies = {{7, 9}};
+  run({slice_of(2, tokens, 21, 11, {6, 7}), std::move(first), std::move(second)});
+  run({slice_of(2, tokens, 32, 8, {6, 7, 10}), slice_of(3, other, 29, 3, {6, 8}),
+       slice_of(4, tokens, 23, 9, {6, 9})});
+  for (std::uint32_t p = 21; p < 40; ++p) CHECK(record.at(2, p) == record.at(0, p));
+  for (std::uint32_t p = 21; p < 32; ++p) {
+    CHECK(record.at(3, p) == record.at(1, p));
+    CHECK(record.at(4, p) == record.at(0, p));
+  }
+}
+
 TEST_CASE(
     "cpu device: copies that do not fit are refused; outstanding ones finish before the device "
     "goes",

@@ -11,7 +11,7 @@
 
 #include "gpu/cpu/kernels/embedding.hpp"
 #include "gpu/cpu/kernels/isa/half.hpp"
-#include "gpu/make_backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 
 namespace troupe::test {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "gpu/make_backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 #include "tests/support/temporary_file.hpp"
 #include "tests/support/tiny_llama.hpp"
 

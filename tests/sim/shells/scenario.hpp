@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/core/scheduler_machine.hpp"
-#include "gpu/make_backend.hpp"
+#include "gpu/model/loaded_model.hpp"
 
 namespace troupe::sim {
 
