@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "config/bytes/utf8.hpp"
+
 namespace troupe::gpu::jinja {
 
 struct node;  // of the parsed template

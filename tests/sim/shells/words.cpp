@@ -1,5 +1,7 @@
 #include "tests/sim/shells/words.hpp"
 
+#include <span>
+
 #include "actors/api/kv_audit.hpp"
 
 namespace troupe::sim {
@@ -7,7 +9,7 @@ namespace {
 
 using std::to_string;
 
-std::string list(const std::vector<core::block_id>& blocks) {
+std::string list(std::span<const core::block_id> blocks) {
   std::string out = "[";
   for (const auto b : blocks) out += (out.size() > 1 ? " " : "") + to_string(b);
   return out + "]";
