@@ -6,6 +6,8 @@
 #include <array>
 #include <iterator>
 
+#include "config/bytes/utf8.hpp"
+
 namespace troupe::gpu {
 namespace {
 
