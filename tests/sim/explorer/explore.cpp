@@ -85,7 +85,7 @@ report explore(const scenario& scene, const bounds& limit,
       const auto digest = w.digest();
       if (!visited.insert(digest)) {
         if (under_way.contains(digest))
-          throw broken("a run comes back to where it was: nothing ends it");
+          throw broken("a run returns to a state it was in: it may never end");
         return;
       }
       auto todo = w.choices();
@@ -132,31 +132,31 @@ report explore(const scenario& scene, const bounds& limit,
 }
 
 std::vector<std::string> replay(const scenario& scene, const std::vector<choice>& path) {
-  std::vector<std::string> told;
+  std::vector<std::string> story;
   cell_counts cells{};
   world w(scene);
   try {
     for (const auto& c : path) {
       const auto all = w.choices();
       if (std::none_of(all.begin(), all.end(),
-                       [&](const choice& x) { return words_of(x) == words_of(c); }))
-        throw std::invalid_argument("the replay does not fit: \"" + words_of(c) +
+                       [&](const choice& x) { return text_of(x) == text_of(c); }))
+        throw std::invalid_argument("the replay does not fit: \"" + text_of(c) +
                                     "\" can't happen here");
-      w.apply(c, cells, &told);
+      w.apply(c, cells, &story);
     }
     const auto all = w.choices();
     if (std::all_of(all.begin(), all.end(),
                     [](const choice& c) { return c.what == choice::kind::fault; }))
       w.require_whole();
   } catch (const broken& e) {
-    told.push_back(std::string("BROKEN: ") + e.what());
+    story.push_back(std::string("BROKEN: ") + e.what());
   }
-  return told;
+  return story;
 }
 
 std::string text_of(const std::vector<choice>& path) {
   std::string out;
-  for (const auto& c : path) out += (out.empty() ? "" : ",") + words_of(c);
+  for (const auto& c : path) out += (out.empty() ? "" : ",") + text_of(c);
   return out;
 }
 
@@ -165,7 +165,7 @@ std::vector<choice> path_of(const std::string& text) {
   for (int k = 0; k <= static_cast<int>(choice::kind::fault); ++k)
     for (int f = 0; f < fault_count; ++f) {
       const choice c{static_cast<choice::kind>(k), static_cast<fault>(f), 0};
-      const auto words = words_of(c);
+      const auto words = text_of(c);
       names.emplace(words.substr(0, words.find(':')), c);
     }
   std::vector<choice> path;

@@ -6,7 +6,8 @@ namespace troupe::core::sim {
 
 namespace {
 
-// Blocks of two tokens, so that a few tokens fill and share them; steps never bound by time.
+// Blocks of two tokens, so that a few tokens fill and share them; the time limit of a step never
+// binds.
 scheduler_limits small(std::uint32_t blocks) {
   scheduler_limits l;
   l.block_size = 2;
@@ -42,8 +43,8 @@ scenario roomy() {
   return s;
 }
 
-// Growth is asked one block at a time, so a newcomer can get in between two of them, and then one
-// has to give way.
+// Growth is asked one block at a time, so a new request can be admitted between two of them, and
+// then one of the two must be preempted.
 scenario tight() {
   scenario s;
   s.name = "tight";
@@ -75,8 +76,8 @@ scenario shared() {
   scenario s;
   s.name = "shared";
   s.about =
-      "two requests of three tokens with the same beginning: hits, eviction, what a client that "
-      "left takes along";
+      "two requests of three tokens with the same beginning: hits, eviction, blocks "
+      "forgotten when a client leaves";
   s.clients = {asks({3, 4, 5}, 3), asks({3, 4, 5, 1}, 3)};
   s.clients[1].keep_prefix = true;
   s.limits = small(5);
@@ -88,7 +89,7 @@ scenario slow() {
   scenario s;
   s.name = "slow";
   s.about =
-      "two requests of three tokens, readers that stall at one byte: pause, resume, giving way";
+      "two requests of three tokens, readers that stall at one byte: pause, resume, preemption";
   s.clients = {asks({3, 4, 5}, 3), asks({6, 7, 8}, 3)};
   s.limits = small(5);
   s.outbound_bytes_max = 0;

@@ -1,5 +1,5 @@
-// What an exploration begins with and which faults it may meet: small worlds, chosen so that their
-// whole state space can be visited. Values only.
+// What an exploration starts from and which faults it may contain: worlds small enough for their
+// whole state space to be visited. Values only.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace troupe::core::sim {
 
-/// What no well-behaved run contains. Each costs one of the scenario's faults.
+/// What does not happen in a run without faults. Each counts against the scenario's `faults_max`.
 enum class fault : std::uint8_t {
   disconnect,   ///< the client's socket closes
-  cancel,       ///< by id; repeated, for an ended or unknown one it is one more
+  cancel,       ///< by id; also repeated, of an ended request, of an unknown id
   time_passes,  ///< so long that every pending deadline, move limit and stall limit is over
-  stall,        ///< a reader takes nothing more, until it resumes
+  stall,        ///< a reader confirms nothing until it resumes
   step_failed,
   bad_logits,
   move_failed,
-  corrupt,  ///< a bit of what was parked flips
+  corrupt,  ///< one bit of a parked copy flips
   crash,    ///< a session's actor dies
   drain,
   stop,

@@ -7,7 +7,7 @@ namespace troupe::core::sim {
 
 namespace {
 
-std::string text_of(token_id token) {
+std::string token_text(token_id token) {
   return std::string(1, static_cast<char>('a' + token % 26));
 }
 
@@ -80,7 +80,7 @@ std::vector<choice> world::choices() const {
     if (!c.resubmitted && machine_.state_of(id_of(i)) != request_state::gone)
       fails(fault::repeat, i);
   }
-  fails(fault::cancel, clients_.size());  // an id nobody has
+  fails(fault::cancel, clients_.size());  // an id that no request has
   if (!machine_.idle()) fails(fault::time_passes);
   if (plan_) {
     fails(fault::step_failed);
@@ -95,9 +95,9 @@ std::vector<choice> world::choices() const {
   return all;
 }
 
-void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>* told) {
-  told_ = told;
-  say("* " + words_of(c));
+void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>* story) {
+  story_ = story;
+  note("* " + text_of(c));
   using k = choice::kind;
   switch (c.what) {
     case k::submit: {
@@ -170,7 +170,7 @@ void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>*
       break;
   }
   check();
-  told_ = nullptr;
+  story_ = nullptr;
 }
 
 // ---- messages
@@ -206,7 +206,7 @@ void world::do_down(std::size_t i) {
                  [&](const tokens_out& x) {
                    if (!x.token) return;
                    decoded_token t;
-                   t.text = text_of(x.token->token);
+                   t.text = token_text(x.token->token);
                    t.piece.token = x.token->token;
                    t.is_end = x.is_end;
                    t.cached_tokens = x.cached_tokens;
@@ -223,8 +223,7 @@ void world::run_session(std::size_t i, session_effects& out) {
   for (auto& e : out) {
     std::visit(overloaded{
                    [&](session_effect::accepted&) {
-                     if (c.finishes)
-                       throw broken("a client is told that it was accepted after its end");
+                     if (c.finishes) throw broken("a client is accepted after its end");
                    },
                    [&](session_effect::deliver&) {
                      if (c.finishes) throw broken("a delta comes after the end");
@@ -232,7 +231,7 @@ void world::run_session(std::size_t i, session_effects& out) {
                        throw broken("two deltas are outstanding");
                    },
                    [&](session_effect::finish&) {
-                     if (++c.finishes > 1) throw broken("a client is told two ends");
+                     if (++c.finishes > 1) throw broken("a client gets two ends");
                    },
                    [&](session_effect::cancel_request& x) { c.up.emplace_back(x.message); },
                    [&](session_effect::stalled&) { c.up.emplace_back(reader_stalled{id_of(i)}); },
@@ -240,10 +239,10 @@ void world::run_session(std::size_t i, session_effects& out) {
                    [&](session_effect::quit&) {
                      if (c.state != life::alive) throw broken("a session quits twice");
                      if (c.finishes != 1)
-                       throw broken("a session quits before its client was told the end");
+                       throw broken("a session quits before its client got the end");
                      c.state = life::quit;
                      c.outstanding = c.withholds = false;
-                     if (!c.down.empty()) throw broken("something follows a session's end");
+                     if (!c.down.empty()) throw broken("a message follows a session's end");
                    },
                },
                e);
@@ -268,22 +267,22 @@ void world::perform(effects& out) {
                      auto& c = clients_.at(index_of(x.request));
                      if (c.ends) throw broken("a token comes after the end");
                      if (c.closed) throw broken("a token comes after the cancel");
-                     if (x.token) c.told.push_back(x.token->token);
+                     if (x.token) c.tokens.push_back(x.token->token);
                      to_client(x.request, x);
                    },
                    [&](ended& x) {
                      auto& c = clients_.at(index_of(x.request));
                      if (++c.ends > 1) throw broken("a request ends twice");
-                     if (x.completion_tokens != c.told.size())
-                       throw broken("a counted token was not told");
+                     if (x.completion_tokens != c.tokens.size())
+                       throw broken("a counted token was not sent to the session");
                      to_client(x.request, x);
                    },
                    [&](reserve& x) {
                      if (owner(x.lease.request).closed)
-                       throw broken("blocks are asked for the dying");
-                     auto& story = leases_[x.lease];
-                     if (story[2]) throw broken("blocks are asked for a released lease");
-                     story[0] = 1;
+                       throw broken("blocks are reserved for a request that is ending");
+                     auto& counts = leases_[x.lease];
+                     if (counts[2]) throw broken("blocks are reserved for a released lease");
+                     counts[0] = 1;
                      to_allocator_.emplace_back(std::move(x));
                    },
                    [&](publish& x) { to_allocator_.emplace_back(std::move(x)); },
@@ -299,13 +298,14 @@ void world::perform(effects& out) {
                      if (scene_->host_blocks > 0) to_mover_.emplace_back(std::move(x));
                    },
                    [&](move_out& x) {
-                     if (owner(x.lease.request).closed) throw broken("a move begins for the dying");
+                     if (owner(x.lease.request).closed)
+                       throw broken("a move begins for a request that is ending");
                      to_mover_.emplace_back(std::move(x));
                      named_ = true;
                    },
                    [&](move_in& x) {
                      if (owner(x.parked.request).closed)
-                       throw broken("a move begins for the dying");
+                       throw broken("a move begins for a request that is ending");
                      to_mover_.emplace_back(std::move(x));
                      named_ = true;
                    },
@@ -314,7 +314,7 @@ void world::perform(effects& out) {
                    [&](preempted&) {},
                    [&](gave_up&) {},
                    [&](stopped&) {
-                     if (++stops_ > 1) throw broken("stopped is told twice");
+                     if (++stops_ > 1) throw broken("stopped is reported twice");
                    },
                    [&](violation& x) { throw broken("violation: " + x.invariant); },
                },
@@ -328,12 +328,12 @@ void world::accept(const step_plan& p) {
   if (p.items.empty()) throw broken("a plan is empty");
   for (const auto& item : p.items) {
     if (owner(item.request).closed || owner(item.request).ends)
-      throw broken("a plan names the dying");
+      throw broken("a plan names a request that is ending");
     if (machine_.state_of(item.request) != request_state::prefilling_in_flight &&
         machine_.state_of(item.request) != request_state::decoding_in_flight)
-      throw broken("a plan names one that is not in flight");
+      throw broken("a plan names a request that is not in flight");
     if (item.blocks.size() * scene_->limits.block_size < item.start + item.tokens.size())
-      throw broken("a token has no place");
+      throw broken("a token lies beyond the blocks of its request");
   }
   plan_ = p;
   named_ = true;
@@ -354,7 +354,8 @@ void world::do_allocator() {
             }
           },
           [&](const publish& x) {
-            if (!ledger_.publish(x)) throw broken("what is published does not follow what was");
+            if (!ledger_.publish(x))
+              throw broken("published blocks do not follow the ones published before");
           },
           [&](const release& x) {
             from_allocator_.emplace_back(released{x.lease, ledger_.release(x).usable});

@@ -1,7 +1,7 @@
 // The real machines (sessions, scheduler, block ledger, move ledger) with a fake device, joined by
-// one FIFO channel per directed pair. A value: copied for every branch of an exploration. A choice
-// moves one message or lets one thing happen outside; after each the rules are checked, and a
-// broken one is thrown as `broken`.
+// one FIFO channel per directed pair, as the actors are. A value: it is copied for every branch of
+// an exploration. A choice delivers one message, ends one operation of the device, or injects one
+// fault; after each the rules are checked, and a broken one is thrown as `broken`.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -39,17 +39,16 @@ struct choice {
     step,
     from_executor,
     delivered,
-    resume,  // a run without faults is made of these
+    resume,  // up to here: what happens in a run without faults
     fault,
   };
   kind what = kind::submit;
   sim::fault which = sim::fault::disconnect;  ///< for kind::fault
   std::uint8_t who = 0;                       ///< client, or place in the list of copies
 };
-std::string words_of(const choice&);
+std::string text_of(const choice&);
 
-/// Events the scheduler saw, by the state of the request they name; the columns of the table in
-/// actors/STATES.md.
+/// Events of the scheduler: the columns of the state x event table in actors/STATES.md.
 enum class column : std::uint8_t {
   submit,
   granted,
@@ -97,14 +96,15 @@ class world {
  public:
   explicit world(const scenario&);
 
-  /// All that may happen next, the scenario's faults included.
+  /// Everything that can happen next, the scenario's faults included.
   std::vector<choice> choices() const;
-  /// Throws `broken`. `cells` counts what the scheduler saw; `told`, if any, gets a line per
-  /// message.
-  void apply(const choice&, cell_counts& cells, std::vector<std::string>* told = nullptr);
+  /// Throws `broken`. `cells` counts the events of the scheduler by the state they met; `story`,
+  /// unless null, gets one line per choice.
+  void apply(const choice&, cell_counts& cells, std::vector<std::string>* story = nullptr);
   state_digest digest() const;
   std::uint32_t faults_met() const { return faults_met_; }
-  /// Nothing can happen any more without a fault: then everything must be over. Throws `broken`.
+  /// To be called when only faults can happen: every request must have ended and every block be
+  /// back. Throws `broken`.
   void require_whole() const;
 
  private:
@@ -124,19 +124,19 @@ class world {
     channel<to_scheduler> up;
     channel<to_session> down;
     bool outstanding = false;  // a delta waits at the sink
-    bool withholds = false;    // the reader takes nothing
+    bool withholds = false;    // the reader confirms nothing
     bool resubmitted = false;
     std::uint8_t finishes = 0, ends = 0, admissions = 0;
-    bool closed = false;         // a reason to end it has reached the scheduler
-    std::vector<token_id> told;  // tokens the scheduler gave it
+    bool closed = false;           // a reason to end it has reached the scheduler
+    std::vector<token_id> tokens;  // what the scheduler has sent it
   };
-  struct copy_under_way {
+  struct running_copy {
     move_id move;
     bool out = true;
     std::vector<block_id> blocks;
     lease_id parked;
     std::uint32_t first = 0;
-    std::vector<std::vector<token_id>> seen;  // what the blocks held when it began
+    std::vector<std::vector<token_id>> seen;  // content of the blocks when the copy began
   };
 
   request_id id_of(std::size_t i) const { return request_id{i + 1}; }
@@ -161,8 +161,8 @@ class world {
   void check_steps_and_moves(const std::vector<block_ledger::census_line>&) const;
   std::vector<token_id> content(block_id) const;
   const client& owner(request_id id) const { return clients_.at(index_of(id)); }
-  void say(const std::string& line) const {
-    if (told_) told_->push_back(line);
+  void note(const std::string& line) const {
+    if (story_) story_->push_back(line);
   }
 
   const scenario* scene_;
@@ -174,20 +174,22 @@ class world {
   channel<from_allocator> from_allocator_;
   channel<to_mover> to_mover_;
   channel<moved> from_mover_;
-  std::vector<copy_under_way> copies_;
+  std::vector<running_copy> copies_;
   std::optional<step_plan> plan_;        // at the executor
-  std::optional<from_executor> result_;  // its answer, not yet seen by the scheduler
+  std::optional<from_executor> result_;  // its report, not yet delivered to the scheduler
   std::vector<token_id> memory_;         // one cell per token of the pool; -1: nothing
   std::map<lease_id, std::vector<std::vector<token_id>>> host_;
-  std::map<lease_id, std::array<std::uint8_t, 3>> leases_;  // open ones: asked, denied, released
+  std::map<lease_id, std::array<std::uint8_t, 3>>
+      leases_;  // open ones: reserves, denials, releases
   time_us now_ = 1;
   std::uint64_t steps_ = 0;
   std::uint32_t faults_met_ = 0;
   std::uint8_t stops_ = 0;
   bool ending_ = false;  // drain or stop was sent
-  // What the last choice touched, and so what has to be looked at again.
+  // Which parts the last choice changed: only those are checked again, or exploration takes too
+  // long.
   bool scheduled_ = false, allocated_ = false, moved_ = false, named_ = false;
-  std::vector<std::string>* told_ = nullptr;
+  std::vector<std::string>* story_ = nullptr;
 };
 
 template <class Event>
@@ -198,7 +200,7 @@ void world::schedule(const Event& event, column at, request_id about, cell_count
   perform(out);
 }
 
-/// An event that may mean something to everyone.
+/// An event that may change every request.
 template <class Event>
 void world::schedule_for_all(const Event& event, column at, cell_counts& cells) {
   for (std::size_t i = 0; i < clients_.size(); ++i)

@@ -8,8 +8,8 @@ namespace troupe::core::sim {
 
 namespace {
 
-/// A function of the whole history, never the end token; few values, so that stop strings and
-/// prefixes meet.
+/// A function of the whole history, never the end token. It has few values, so that stop strings
+/// match and prefixes are shared.
 token_id token_after(const std::vector<token_id>& history) {
   std::uint32_t h = 17;
   for (const auto t : history) h = h * 31 + static_cast<std::uint32_t>(t);
@@ -56,7 +56,7 @@ void world::do_step(bool fails, std::optional<std::size_t> poisoned) {
     }
     const auto& c = owner(item.request);
     auto history = scene_->clients[index_of(item.request)].prompt;
-    history.insert(history.end(), c.told.begin(), c.told.end());
+    history.insert(history.end(), c.tokens.begin(), c.tokens.end());
     for (std::size_t k = 0; k < item.start + item.tokens.size(); ++k)
       if (k >= history.size() || cell(k) != history[k])
         throw broken("a step reads what is not its request's own history");
@@ -77,7 +77,7 @@ void world::do_mover(bool corrupt) {
     if (!start.violation.empty()) throw broken("a move breaks its contract: " + start.violation);
     if (start.outcome != move_outcome::ok) return from_mover_.push_back({o->move, start.outcome});
     if (o->first == 0) host_[o->lease].assign(o->total, {});
-    copy_under_way c{o->move, true, o->blocks, o->lease, o->first, {}};
+    running_copy c{o->move, true, o->blocks, o->lease, o->first, {}};
     for (const auto b : o->blocks) c.seen.push_back(content(b));
     copies_.push_back(std::move(c));
   } else if (const auto* i = std::get_if<move_in>(&m)) {
@@ -101,7 +101,7 @@ void world::do_mover(bool corrupt) {
     else
       throw broken("a copy is dropped while it moves");
   } else if (moves_.drop_unknown(std::get<audit>(m).parked) > 0) {
-    throw broken("an audit finds a copy of nobody");
+    throw broken("an audit finds a copy that no live request owns");
   }
 }
 
@@ -132,8 +132,8 @@ void world::do_copy(std::size_t which, bool ok) {
   from_mover_.push_back({c.move, ok ? move_outcome::ok : move_outcome::failed});
 }
 
-// A free block holds nothing: who reads one too early or too late is found by what it reads, and
-// equal states are equal.
+// Free blocks are overwritten, so that a request which reads a block it was not given, or no longer
+// holds, reads wrong tokens and is found out; and so that equal states have equal memory.
 void world::poison_free() {
   const auto size = scene_->limits.block_size;
   const auto census = ledger_.census();
@@ -159,7 +159,7 @@ void world::check() {
     check_steps_and_moves(ledger_.census());
 }
 
-// Whatever a step or a move names belongs to the request it is for, until it is over.
+// Until a step or a move is over, the blocks it names belong to its request.
 void world::check_steps_and_moves(const std::vector<block_ledger::census_line>& census) const {
   if (plan_)
     for (const auto& item : plan_->items)
@@ -181,16 +181,16 @@ void world::check_steps_and_moves(const std::vector<block_ledger::census_line>& 
 }
 
 void world::require_whole() const {
-  if (!machine_.idle()) throw broken("nothing moves any more, and the scheduler is not idle");
+  if (!machine_.idle()) throw broken("at rest the scheduler is not idle");
   const auto c = ledger_.counts();
-  if (c.free + c.cached != c.total) throw broken("nothing moves any more, and blocks are not back");
+  if (c.free + c.cached != c.total) throw broken("at rest not every block is free or cached");
   if (c.allocated_total != c.released_total) throw broken("allocated and released differ at rest");
   if (!leases_.empty()) throw broken("a lease is open at rest");
   if (!host_.empty() || moves_.counts().used > 0) throw broken("a parked copy is left at rest");
-  if (ending_ && stops_ != 1) throw broken("drained or stopped, and not told so");
+  if (ending_ && stops_ != 1) throw broken("drain or stop was not followed by one stopped");
   for (const auto& x : clients_) {
     if (x.state == life::alive) throw broken("a session waits for ever");
-    if (x.state == life::quit && x.finishes != 1) throw broken("a client was not told its end");
+    if (x.state == life::quit && x.finishes != 1) throw broken("a client never got its end");
     if (x.admissions > 0 && x.ends != 1) throw broken("an admitted request did not end once");
   }
 }

@@ -1,4 +1,5 @@
-// What makes two states one, and the words for choices, events and faults.
+// Which parts of a world make two states different (README.md, "What makes two states one"), and
+// names of choices, events and faults.
 #include <array>
 
 #include "tests/sim/explorer/world.hpp"
@@ -87,7 +88,7 @@ state_digest world::digest() const {
   return h.add(faults_met_).add(stops_).add(ending_).digest();
 }
 
-std::string words_of(const choice& c) {
+std::string text_of(const choice& c) {
   static constexpr std::array<const char*, 13> names{
       "submit",    "to_scheduler", "to_session", "to_allocator", "from_allocator",
       "to_mover",  "copy_done",    "from_mover", "step",         "from_executor",

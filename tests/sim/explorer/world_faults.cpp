@@ -1,4 +1,4 @@
-// What goes wrong in a world: faults, and time that passes.
+// The faults of a world, and time that passes.
 #include "tests/sim/explorer/world.hpp"
 
 namespace troupe::core::sim {
@@ -14,7 +14,7 @@ void world::do_fault(const choice& c, cell_counts& cells) {
     case fault::cancel:
       if (alive && !clients_[i].session.finished())
         clients_[i].session.on_cancel(end_reason::cancelled, now_, out);
-      else  // late, or of nobody
+      else  // late, or of an unknown id
         clients_[i < clients_.size() ? i : 0].up.emplace_back(
             cancel{id_of(i), end_reason::cancelled, now_});
       break;

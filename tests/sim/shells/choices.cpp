@@ -8,12 +8,12 @@
 namespace troupe::sim {
 namespace {
 
-// One in so many choices disturbs, where there is one that can.
-constexpr std::uint32_t calm = 14;
+// Under a seed, one choice in this many is a disturbance: rare enough that runs get somewhere.
+constexpr std::uint32_t disturb_one_in = 14;
 
 }  // namespace
 
-std::uint64_t dice::next() {
+std::uint64_t random_numbers::next() {
   return mix64(state_ += golden_step);
 }
 
@@ -26,17 +26,17 @@ std::uint32_t chooser::pick(std::uint32_t n, std::uint32_t steady) {
                        std::to_string(wanted.of) + " choices and has " + std::to_string(n) +
                        " now");
     out = std::min<std::uint32_t>(wanted.taken, n - 1);
-  } else if (dice_) {
-    out = by_dice(n, steady);
+  } else if (random_) {
+    out = by_seed_numbers(n, steady);
   }
   taken_.push_back({static_cast<std::uint16_t>(out), static_cast<std::uint16_t>(n)});
   return out;
 }
 
-std::uint32_t chooser::by_dice(std::uint32_t n, std::uint32_t steady) {
-  if (steady == 0 || steady == n) return dice_->below(n);
-  if (dice_->below(calm) == 0) return steady + dice_->below(n - steady);
-  return dice_->below(steady);
+std::uint32_t chooser::by_seed_numbers(std::uint32_t n, std::uint32_t steady) {
+  if (steady == 0 || steady == n) return random_->below(n);
+  if (random_->below(disturb_one_in) == 0) return steady + random_->below(n - steady);
+  return random_->below(steady);
 }
 
 std::optional<trace> next_script(trace last, std::uint32_t bound) {
@@ -65,7 +65,7 @@ std::uint64_t hash_of(const trace& run) {
   return hash ^ (hash >> 31);
 }
 
-std::string to_words(const trace& run) {
+std::string to_text(const trace& run) {
   std::string out;
   for (std::size_t i = 0; i < run.size(); ++i)
     if (run[i].taken > 0)
@@ -74,10 +74,10 @@ std::string to_words(const trace& run) {
   return out.empty() ? "oldest" : out;
 }
 
-trace from_words(const std::string& words) {
+trace from_text(const std::string& text) {
   trace out;
-  if (words == "oldest") return out;
-  const char* at = words.c_str();
+  if (text == "oldest") return out;
+  const char* at = text.c_str();
   while (*at != '\0') {
     unsigned point = 0, taken = 0, of = 0;
     int read = 0;

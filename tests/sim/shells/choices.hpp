@@ -1,7 +1,7 @@
-// Where a run may go one way or another: the chooser answers, and writes down what it answered and
-// out of how many. Follows a script first, then the oldest choice or a seed. The same scenario and
-// the same answers are the same run; a script that meets another number of choices than it was
-// written with throws. Never looks at what is chosen.
+// At each point of a run with several possible continuations the chooser picks one, and records
+// which and of how many. It follows a script first, then takes the oldest choice or uses a seed.
+// The same scenario with the same picks is the same run; a script that meets another number of
+// choices than it was recorded with throws. It knows only numbers, not what they stand for.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -25,9 +25,9 @@ class divergence : public std::runtime_error {
 };
 
 /// Splitmix64: the same numbers everywhere.
-class dice {
+class random_numbers {
  public:
-  explicit dice(std::uint64_t seed) : state_(seed) {}
+  explicit random_numbers(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next();
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(next() % n); }
 
@@ -37,35 +37,35 @@ class dice {
 
 class chooser {
  public:
-  /// The oldest choice (0) at every point behind the script.
+  /// Takes the oldest choice (0) at every point after the script.
   explicit chooser(trace script, bool strict = true)
       : script_(std::move(script)), strict_(strict) {}
-  explicit chooser(std::uint64_t seed) : dice_(dice(seed)) {}
+  explicit chooser(std::uint64_t seed) : random_(random_numbers(seed)) {}
 
-  /// One of `n` > 0. The first `steady` go on with what is under way; the others disturb it and are
-  /// rarer under a seed.
+  /// One of `n` > 0. The first `steady` choices deliver messages; the others are disturbances,
+  /// which a seed picks less often.
   std::uint32_t pick(std::uint32_t n, std::uint32_t steady);
   const trace& taken() const { return taken_; }
 
  private:
-  std::uint32_t by_dice(std::uint32_t n, std::uint32_t steady);
+  std::uint32_t by_seed_numbers(std::uint32_t n, std::uint32_t steady);
 
   trace script_, taken_;
   bool strict_ = true;
-  std::optional<dice> dice_;
+  std::optional<random_numbers> random_;
 };
 
-/// Depth first over all runs that leave the oldest choice at most `bound` times: the script of the
-/// next one after `last`, or none when that was all.
+/// Depth first over all runs with at most `bound` deviations from the oldest choice: the script of
+/// the run after `last`, or none when that was the last one.
 std::optional<trace> next_script(trace last, std::uint32_t bound);
 
-/// How often a run left the oldest choice.
+/// How often a run took another choice than the oldest.
 std::uint32_t deviations(const trace&);
 std::uint64_t hash_of(const trace&);
 
-/// "12:3/7,40:1/2": point, answer, choices; everything else is the oldest one.
-std::string to_words(const trace&);
+/// "12:3/7,40:1/2": point:pick/choices; the oldest choice everywhere else.
+std::string to_text(const trace&);
 /// Throws std::invalid_argument.
-trace from_words(const std::string&);
+trace from_text(const std::string&);
 
 }  // namespace troupe::sim

@@ -41,7 +41,7 @@ void device::end_copy(copy_end how) {
   const bool out = job.ask.towards == gpu::block_copy::direction::to_host;
   pool_.copy(job.ask, how != copy_end::failed);
   job.done(how != copy_end::failed);
-  if (how == copy_end::spoilt && out) job.ask.host.back().back() ^= std::byte{1};
+  if (how == copy_end::corrupted && out) job.ask.host.back().back() ^= std::byte{1};
 }
 
 }  // namespace troupe::sim

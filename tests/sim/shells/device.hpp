@@ -1,6 +1,7 @@
-// The device of a simulated run: no thread, no clock. Its "KV cache" is the token history itself
-// (history_pool). Copies read and write their blocks only when the run chooses to end them. Owned
-// by the run.
+// The device of a simulated run: no thread, no clock. Its cache holds the tokens themselves
+// (history_pool), and the next token is a function of the history read back through the block
+// table: a block that is shared, lost or freed too early changes the text. Copies read and write
+// their blocks only when the run chooses to end them. Owned by the run.
 #pragma once
 #include <deque>
 #include <functional>
@@ -23,7 +24,7 @@ class device final : public gpu::backend {
 
   std::size_t copies() const { return copies_.size(); }
   /// Ends the oldest copy: whole, half done and failed, or whole with a byte changed afterwards.
-  enum class copy_end { ok, failed, spoilt };
+  enum class copy_end { ok, failed, corrupted };
   void end_copy(copy_end how);
   void drop_copies() { copies_.clear(); }
 

@@ -2,7 +2,7 @@
 
 namespace troupe::sim {
 
-edge::edge(caf::actor_config& config, way kind, std::uint32_t session, tap* watch)
+edge::edge(caf::actor_config& config, edge_kind kind, std::uint32_t session, tap* watch)
     : caf::monitorable_actor(config), kind_(kind), session_(session), tap_(watch) {}
 
 void edge::connect(caf::strong_actor_ptr target, edge* back) {
@@ -12,8 +12,8 @@ void edge::connect(caf::strong_actor_ptr target, edge* back) {
 
 void edge::enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) {
   if (!tap_) return;  // the run is over
-  if (door_ && what->content().match_elements<core::submit, protocol::session_actor>())
-    what->content().get_mutable_as<protocol::session_actor>(1) = door_;
+  if (session_handle_ && what->content().match_elements<core::submit, protocol::session_actor>())
+    what->content().get_mutable_as<protocol::session_actor>(1) = session_handle_;
   const auto number = tap_->sent(*this, what->content());
   waiting_.push_back({number, std::move(what)});
 }
@@ -26,7 +26,7 @@ void edge::deliver() {
 
 void edge::attach(caf::attachable_ptr) {
   monitored_ = true;
-  if (dead_) tell_down(why_dead_);
+  if (dead_) send_down(why_dead_);
 }
 
 std::size_t edge::detach(const caf::attachable::token&) {
@@ -36,10 +36,10 @@ std::size_t edge::detach(const caf::attachable::token&) {
 void edge::target_died(const caf::error& why) {
   if (std::exchange(dead_, true)) return;
   why_dead_ = why;
-  if (monitored_) tell_down(why);
+  if (monitored_) send_down(why);
 }
 
-void edge::tell_down(const caf::error& why) {
+void edge::send_down(const caf::error& why) {
   monitored_ = false;
   if (back_)
     back_->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
@@ -51,7 +51,7 @@ void edge::cut() {
   tap_ = nullptr;
   waiting_.clear();
   target_ = nullptr;
-  door_ = nullptr;
+  session_handle_ = nullptr;
   back_ = nullptr;
 }
 

@@ -1,8 +1,8 @@
-// One directed way between two actors of a run: messages wait here in order until the run chooses
-// to deliver the oldest. So a handler that sends to two actors says nothing about which of them is
-// first, as on real threads. Stands for its target: who monitors the edge learns of the target's
-// death by a message on the way back, behind what the target had sent before. Owned by the world;
-// decides nothing, drops nothing of its own.
+// One directed path between two actors of a run: messages wait here in order until the run chooses
+// to deliver the oldest. So when a handler sends to two actors, either may get its message first,
+// as on real threads. An edge stands for its target: an actor that monitors it gets the down
+// message on the edge back, behind everything the target had sent before it died. Owned by the
+// world; decides nothing, and drops nothing before cut().
 #pragma once
 #include <caf/actor.hpp>
 #include <caf/actor_cast.hpp>
@@ -22,8 +22,8 @@
 
 namespace troupe::sim {
 
-/// What kind of way: who speaks to whom.
-enum class way : std::uint8_t {
+/// Sender and receiver.
+enum class edge_kind : std::uint8_t {
   to_session,    ///< scheduler -> session
   from_session,  ///< session -> scheduler
   client,        ///< client or runtime -> session
@@ -48,16 +48,17 @@ class tap {
 
 class edge final : public caf::monitorable_actor {
  public:
-  edge(caf::actor_config& config, way kind, std::uint32_t session, tap* watch);
+  edge(caf::actor_config& config, edge_kind kind, std::uint32_t session, tap* watch);
 
-  way kind() const { return kind_; }
-  std::uint32_t session() const { return session_; }  ///< index, for the ways from and to sessions
+  edge_kind kind() const { return kind_; }
+  std::uint32_t session() const { return session_; }  ///< index; edges of sessions only
 
   void connect(caf::strong_actor_ptr target, edge* back);
-  /// On the way from a session: what the scheduler gets to know as the session.
-  void present_as(protocol::session_actor door) { door_ = std::move(door); }
+  /// For an edge from a session: the handle that its submit carries instead of the session's own,
+  /// so that the scheduler's answers travel on an edge too.
+  void present_session_as(protocol::session_actor handle) { session_handle_ = std::move(handle); }
   void target_died(const caf::error& why);
-  /// Drops what is under way and every handle: the end of a run.
+  /// Drops the waiting messages and every handle: the end of a run.
   void cut();
 
   bool empty() const { return waiting_.empty(); }
@@ -73,19 +74,19 @@ class edge final : public caf::monitorable_actor {
   const char* name() const override { return "edge"; }
 
  private:
-  struct parcel {
+  struct waiting_message {
     std::uint64_t number;
     caf::mailbox_element_ptr what;
   };
-  void tell_down(const caf::error& why);
+  void send_down(const caf::error& why);
 
-  way kind_;
+  edge_kind kind_;
   std::uint32_t session_;
   tap* tap_;
   caf::strong_actor_ptr target_;
-  protocol::session_actor door_;
+  protocol::session_actor session_handle_;
   edge* back_ = nullptr;
-  std::deque<parcel> waiting_;
+  std::deque<waiting_message> waiting_;
   bool monitored_ = false, dead_ = false;
   caf::error why_dead_;
 };

@@ -10,10 +10,10 @@ namespace troupe::sim {
 namespace {
 
 tally enumerate(coordinator_config& config, const stage& on, const task& what,
-                const std::atomic<bool>& enough) {
+                const std::atomic<bool>& stop_early) {
   tally out;
   std::optional<trace> script{trace{}};
-  while (script && out.runs < what.runs && !enough) {
+  while (script && out.runs < what.runs && !stop_early) {
     chooser choices(std::move(*script));
     auto run = play(config, on, what.scenario, choices, false);
     out.add(run);
@@ -28,9 +28,9 @@ tally enumerate(coordinator_config& config, const stage& on, const task& what,
 }
 
 tally sample(coordinator_config& config, const stage& on, const task& what,
-             const std::atomic<bool>& enough) {
+             const std::atomic<bool>& stop_early) {
   tally out;
-  for (std::uint64_t i = 0; i < what.runs && !enough; ++i) {
+  for (std::uint64_t i = 0; i < what.runs && !stop_early; ++i) {
     const auto seed = what.first_seed + i * what.stride;
     chooser choices(seed);
     auto run = play(config, on, what.scenario, choices, false);
@@ -70,20 +70,21 @@ void tally::add(tally&& other) {
 }
 
 outcome play(coordinator_config& config, const stage& on, std::uint32_t scenario, chooser& choices,
-             bool tell) {
-  world one(config, on.scenarios.at(scenario), on.model, choices, tell);
+             bool keep_story) {
+  world one(config, on.scenarios.at(scenario), on.model, choices, keep_story);
   return one.run();
 }
 
 tally explore(coordinator_config& config, const stage& on, const task& what,
-              const std::atomic<bool>& enough) {
-  return what.enumerate ? enumerate(config, on, what, enough) : sample(config, on, what, enough);
+              const std::atomic<bool>& stop_early) {
+  return what.enumerate ? enumerate(config, on, what, stop_early)
+                        : sample(config, on, what, stop_early);
 }
 
 std::vector<tally> explore_all(const stage& on, const std::vector<task>& tasks, unsigned threads) {
   std::vector<tally> out(tasks.size());
   std::atomic<std::size_t> next{0};
-  std::atomic<bool> enough{false};
+  std::atomic<bool> stop_early{false};
   std::mutex mutex;
   std::exception_ptr failed;
   const auto work = [&] {
@@ -91,12 +92,12 @@ std::vector<tally> explore_all(const stage& on, const std::vector<task>& tasks, 
     try {
       for (;;) {
         const auto mine = next++;
-        if (mine >= tasks.size() || enough) return;
-        out[mine] = explore(config, on, tasks[mine], enough);
-        if (out[mine].broken) enough = true;
+        if (mine >= tasks.size() || stop_early) return;
+        out[mine] = explore(config, on, tasks[mine], stop_early);
+        if (out[mine].broken) stop_early = true;
       }
     } catch (...) {
-      enough = true;
+      stop_early = true;
       const std::lock_guard lock(mutex);
       if (!failed) failed = std::current_exception();
     }
@@ -110,9 +111,9 @@ std::vector<tally> explore_all(const stage& on, const std::vector<task>& tasks, 
 }
 
 outcome confirm_and_shorten(coordinator_config& config, const stage& on, const finding& found) {
-  const auto again = [&](const trace& script, bool strict, bool tell) {
+  const auto again = [&](const trace& script, bool strict, bool keep_story) {
     chooser choices(script, strict);
-    return play(config, on, found.scenario, choices, tell);
+    return play(config, on, found.scenario, choices, keep_story);
   };
   auto best = again(found.run.taken, true, false);
   if (best.taken != found.run.taken || best.violation != found.run.violation)

@@ -1,6 +1,6 @@
-// Many runs: all of a scenario that leave the oldest choice at most so often, or one per seed; the
-// tally of them; and what a broken run is turned into: a replay that must repeat it, a shorter one
-// that breaks the same, a story, a command. Decides nothing about a run.
+// Many runs of a scenario: all with a bounded number of deviations from the oldest choice, or one
+// per seed; their tally; and what is made of a run that breaks a rule: a replay that must repeat
+// it, a shorter run that breaks the same rule, its story, the command that repeats it.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -47,10 +47,10 @@ struct tally {
 };
 
 /// Runs one run with these choices.
-outcome play(coordinator_config&, const stage&, std::uint32_t scenario, chooser&, bool tell);
+outcome play(coordinator_config&, const stage&, std::uint32_t scenario, chooser&, bool keep_story);
 
-/// Until the task is done, a run breaks a rule or somebody else has found one that does.
-tally explore(coordinator_config&, const stage&, const task&, const std::atomic<bool>& enough);
+/// Until the task is done, a run breaks a rule, or another thread has found one (`stop_early`).
+tally explore(coordinator_config&, const stage&, const task&, const std::atomic<bool>& stop_early);
 /// All tasks on so many threads; one tally per task, in their order. After a broken run no further
 /// task begins.
 std::vector<tally> explore_all(const stage&, const std::vector<task>&, unsigned threads);

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 SCHEDULER, SESSION, ALLOCATOR, EXECUTOR, MOVER = (
     f"actors/{role}_actor.cpp" for role in ("scheduler", "session", "allocator", "executor", "mover"))
 
-# name, file, text, what stands there instead
+# name, file, text, replacement
 FAULTS = [
     ("the death of a session is ignored", SCHEDULER,
      "      close(core::cancel{found->second, core::end_reason::session_crash, now()});", "      return;"),
@@ -33,28 +33,28 @@ FAULTS = [
      "    by_address.erase(found->second.session.address());\n", ""),
     ("a session that ended is still monitored", SCHEDULER,
      "    self->demonitor(found->second.session.address());\n    by_address.erase(found->second.session.address());\n", ""),
-    ("started is told with every step", SCHEDULER, "std::exchange(found->second.started, true)", "found->second.started"),
+    ("started is sent with every step", SCHEDULER, "std::exchange(found->second.started, true)", "found->second.started"),
     ("a second cancel is passed on only when it is the first", SCHEDULER,
      "      found->second.cancel_seen_at = event.seen_at;\n    apply(event);",
      "      return void(found->second.cancel_seen_at = event.seen_at);\n    apply(event);"),
     ("the timer is set once", SCHEDULER, "        state->ticking = false;\n", ""),
     ("a parked copy is not dropped", SCHEDULER, "    if (neighbours.mover) self->send(neighbours.mover, x);\n  }\n"
      "  void perform(core::preempted", "  }\n  void perform(core::preempted"),
-    ("stopped is not shown", SCHEDULER, "gauges->stopped = true;", "gauges->draining = true;"),
+    ("stopped is not reported", SCHEDULER, "gauges->stopped = true;", "gauges->draining = true;"),
     ("a cancel is not passed on", SESSION, "{ self->send(context.scheduler, x.message); }", "{ (void)x; }"),
     ("a sink that is gone is not noticed", SESSION,
      "      machine.on_cancel(core::end_reason::client_gone, left_at(), out);", "      return;"),
-    ("the end told is not remembered", SESSION, "    told_end = true;\n", ""),
-    ("the death of a session is not told to its client", SESSION,
+    ("the end delivered is not remembered", SESSION, "    told_end = true;\n", ""),
+    ("the death of a session is not reported to its client", SESSION,
      "    client->end(std::move(end));\n  } catch", "  } catch"),
     ("the end of a crashed session is not recorded", SESSION, "    record.times = own_times();\n    record_end();\n", ""),
     ("a session that ended does not quit", SESSION, "    self->quit();\n", ""),
     ("a token after the end changes the phase", SESSION,
      "      if (!machine.finished()) *phase = core::life_phase::decode;", "      *phase = core::life_phase::decode;"),
-    ("the credit is not given back", SESSION,
+    ("a delivered piece gives no credit", SESSION,
      "state->run([&] { state->machine.on_delivered(state->out); });", "(void)state;"),
-    ("a stalled reader is not told of", SESSION, "self->send(context.scheduler, core::reader_stalled{id});", ""),
-    ("a resumed reader is not told of", SESSION, "self->send(context.scheduler, core::reader_resumed{id});", ""),
+    ("a stalled reader is not reported", SESSION, "self->send(context.scheduler, core::reader_stalled{id});", ""),
+    ("a resumed reader is not reported", SESSION, "self->send(context.scheduler, core::reader_resumed{id});", ""),
     ("a release is dropped", ALLOCATOR, "if (state->is_to_be_forgotten(ask)) return;",
      "if (ask.why == core::end_reason::client_gone) return;"),
     ("a release is not answered", ALLOCATOR,
@@ -96,7 +96,7 @@ class Build:
         """Compiles `file` with the fault and links a simulator with it."""
         text = (ROOT / file).read_text()
         if text.count(old) != 1:
-            raise ValueError(f"{name}: its text stands {text.count(old)} times in {file}")
+            raise ValueError(f"{name}: its text occurs {text.count(old)} times in {file}, must be once")
         text = text.replace(old, new)
         source = target.with_suffix(".cpp")
         source.write_text(text)
@@ -111,38 +111,38 @@ class Build:
         subprocess.run(link, shell=True, check=True, cwd=self.folder)
 
 
-def look(program, jobs):
+def simulate(program, jobs):
     ran = subprocess.run([program, "--ci", "--json", "--jobs", str(jobs)], capture_output=True, text=True, check=False)
     answer = json.loads(ran.stdout) if ran.stdout else {}
     return ran.returncode, answer, ran.stderr.strip()
 
 
 def main():
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("build")
-    asked.add_argument("--only", help="faults whose name has this in it")
-    asked.add_argument("--jobs", type=int, default=2)
-    asked.add_argument("--compile-only", metavar="FOLDER", help="leave the planted programs there and run none")
-    asked.add_argument("--programs", metavar="FOLDER", help="run the planted programs of --compile-only")
-    asked = asked.parse_args()
-    build = Build(asked.build)
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("build")
+    options.add_argument("--only", help="faults whose name has this in it")
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--compile-only", metavar="FOLDER", help="leave the planted programs there and run none")
+    options.add_argument("--programs", metavar="FOLDER", help="run the planted programs of --compile-only")
+    options = options.parse_args()
+    build = Build(options.build)
     missed = 0
     with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(asked.compile_only or asked.programs or scratch)
+        folder = pathlib.Path(options.compile_only or options.programs or scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        if not asked.only and not asked.compile_only:
-            code, answer, error = look(build.folder / "bin" / "troupe-simulate", asked.jobs)
+        if not options.only and not options.compile_only:
+            code, answer, error = simulate(build.folder / "bin" / "troupe-simulate", options.jobs)
             print(f"as it is: {'sound' if code == 0 else 'NOT SOUND'}, {answer.get('runs', 0)} runs {error}", flush=True)
             missed += code != 0
         chosen = [(folder / f"planted-{number}", *fault) for number, fault in enumerate(FAULTS)
-                  if not asked.only or asked.only in fault[0]]
-        if not asked.programs:
-            with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
+                  if not options.only or options.only in fault[0]]
+        if not options.programs:
+            with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
                 list(pool.map(lambda one: one[0].exists() or build.planted(*one), chosen))
         for program, name, *_ in chosen:
-            if asked.compile_only:
+            if options.compile_only:
                 break
-            code, answer, error = look(program, asked.jobs)
+            code, answer, error = simulate(program, options.jobs)
             found = code == 1 and "violation" in answer
             missed += not found
             rule = answer.get("found_as", error) if found else error

@@ -6,28 +6,28 @@ void reader::accepted(std::uint32_t prompt_tokens) {
   if (end_) referee_.complain(name_ + " was accepted after its end");
   if (std::exchange(accepted_, true)) referee_.complain(name_ + " was accepted twice");
   if (prompt_tokens != wants_.prompt.size())
-    referee_.complain(name_ + " was told another length of its prompt");
+    referee_.complain(name_ + " was accepted with a wrong number of prompt tokens");
 }
 
 void reader::delta(core::generation_delta piece) {
   if (end_) referee_.complain(name_ + " got text after its end");
   if (!accepted_) referee_.complain(name_ + " got text before it was accepted");
-  if (owes_) referee_.complain(name_ + " got text without credit");
-  if (piece.completion_tokens < told_tokens_)
-    referee_.complain(name_ + " was told fewer tokens than before");
-  told_tokens_ = piece.completion_tokens;
+  if (unconfirmed_) referee_.complain(name_ + " got a piece before it confirmed the last one");
+  if (piece.completion_tokens < reported_tokens_)
+    referee_.complain(name_ + " got a smaller token count than before");
+  reported_tokens_ = piece.completion_tokens;
   text_ += piece.text;
-  owes_ = true;
+  unconfirmed_ = true;
   if (reading_) read_on();
 }
 
 void reader::read_on() {
   reading_ = true;
-  if (std::exchange(owes_, false)) confirm_();
+  if (std::exchange(unconfirmed_, false)) confirm_();
 }
 
 void reader::end(core::generation_end last) {
-  if (end_) return referee_.complain(name_ + " was told its end twice");
+  if (end_) return referee_.complain(name_ + " got its end twice");
   text_ += last.last.text;
   end_ = std::move(last);
   check_text();
@@ -43,7 +43,7 @@ void reader::check_text() const {
   if (text_ != wants_.solo)
     referee_.complain(name_ + " ended with '" + text_ + "' instead of '" + wants_.solo + "'");
   if (end_->usage.completion != wants_.solo_tokens)
-    referee_.complain(name_ + " was counted " + std::to_string(end_->usage.completion) +
+    referee_.complain(name_ + " was charged " + std::to_string(end_->usage.completion) +
                       " tokens, alone it has " + std::to_string(wants_.solo_tokens));
 }
 

@@ -1,7 +1,7 @@
-// The client's end of one request: reads the answer with a credit of one, and knows what it must
-// be. Complains of an event after the end, of a second end, of a piece without credit, and of a
-// text that is not the one the request gets alone. Owned by its client; dropped when the client
-// leaves.
+// The client's side of one request: reads the answer piece by piece, confirms each, and knows what
+// the whole must be. Reports an event after the end, a second end, a piece that was sent before the
+// last one was confirmed, and a text that is not the one of the request alone. Owned by its client;
+// dropped when the client leaves.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,7 +12,8 @@ namespace troupe::sim {
 
 class reader final : public core::generation_sink {
  public:
-  reader(const asked& wants, std::uint32_t number, referee& watch, std::function<void()> confirm)
+  reader(const client_request& wants, std::uint32_t number, referee& watch,
+         std::function<void()> confirm)
       : wants_(wants),
         name_("client " + std::to_string(number + 1)),
         referee_(watch),
@@ -22,7 +23,7 @@ class reader final : public core::generation_sink {
   void delta(core::generation_delta piece) override;
   void end(core::generation_end last) override;
 
-  /// From now on nothing is confirmed.
+  /// From now on no piece is confirmed, until read_on().
   void stop_reading() { reading_ = false; }
   void read_on();
   bool reads() const { return reading_; }
@@ -33,13 +34,13 @@ class reader final : public core::generation_sink {
   void check_text() const;
 
  private:
-  const asked& wants_;
+  const client_request& wants_;
   std::string name_;
   referee& referee_;
   std::function<void()> confirm_;
   std::string text_;
-  bool accepted_ = false, reading_ = true, owes_ = false;
-  std::uint32_t told_tokens_ = 0;
+  bool accepted_ = false, reading_ = true, unconfirmed_ = false;
+  std::uint32_t reported_tokens_ = 0;
   std::optional<core::generation_end> end_;
 };
 

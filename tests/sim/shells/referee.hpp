@@ -1,7 +1,7 @@
-// What must hold at every moment of a run, kept from the messages alone and beside the shells' own
-// books: who holds which block, which step and moves are under way, who has ended. Sees each
-// message when it is sent and when it is about to be handled; the first broken rule ends the run.
-// Owned by the world; changes nothing.
+// The rules of a run, checked from the messages alone, independently of the shells' own state:
+// which lease holds which block, which step and moves are in flight, which requests have ended.
+// Sees each message when it is sent and when it is about to be handled; the first broken rule ends
+// the run. Owned by the world; changes nothing.
 #pragma once
 #include <map>
 #include <optional>
@@ -21,9 +21,9 @@ class referee final : public quiet_observer {
 
   void sent(const edge& on, const caf::type_erased_tuple& what);
   void handling(const edge& on, const caf::type_erased_tuple& what);
-  /// The handler has returned: the books agree.
+  /// A handler has returned: the allocator's counts must agree with the grants seen.
   void handled();
-  /// Nothing is under way and everybody has gone.
+  /// No message waits, no operation is in flight, every session has ended.
   void at_rest();
 
   void complain(const std::string& what) {
@@ -32,18 +32,18 @@ class referee final : public quiet_observer {
   /// Empty: nothing was broken.
   const std::string& broken() const { return broken_; }
 
-  /// Time has been moved: deadlines may be the reason of an end.
+  /// The clock was advanced: from now on a deadline can be the reason of an end.
   void time_moved() { time_moved_ = true; }
-  bool cancel_forwarded(std::uint32_t session) const { return requests_[session].forwarded; }
-  bool stall_told(std::uint32_t session) const { return requests_[session].stalled; }
-  /// The scheduler owes this session an end, or one that died was not yet noticed.
-  bool serves_somebody() const;
+  bool cancel_sent(std::uint32_t session) const { return requests_[session].cancel_sent; }
+  bool stall_reported(std::uint32_t session) const { return requests_[session].stalled; }
+  /// The scheduler still owes an admitted request its end.
+  bool serves_requests() const;
   /// The scheduler has taken this session's request and knows of no end.
-  bool goes_on(std::uint32_t session) const {
+  bool is_running(std::uint32_t session) const {
     const auto& request = requests_[session];
     return request.submitted && !request.terminal && !request.closed;
   }
-  /// Ends told to the observer for this session's request.
+  /// How often the observer was told that this request ended.
   std::uint32_t ends_recorded(std::uint32_t session) const { return requests_[session].recorded; }
   /// The blocks of the oldest copy may be touched now.
   void copy_ends();
@@ -66,16 +66,16 @@ class referee final : public quiet_observer {
  private:
   struct watched {
     bool submitted = false, admitted = false, started = false, terminal = false;
-    bool forwarded = false;                  // the session has told the scheduler to end it
-    bool stalled = false;                    // ... that its reader is behind
-    std::optional<core::end_reason> closed;  // the scheduler has been told, for this reason
-    core::lease_id lease;                    // the last one asked for
+    bool cancel_sent = false;                // by the session, to the scheduler
+    bool stalled = false;                    // the session reported that its reader is behind
+    std::optional<core::end_reason> closed;  // why the scheduler must end it, once it knows
+    core::lease_id lease;                    // the last one reserved
     std::uint32_t recorded = 0;
   };
   struct lease_book {
     std::vector<core::block_id> blocks;
     bool granted = false, released = false;
-    bool denied = false;  // before it held anything; a release may be on its way
+    bool denied = false;  // before it held a block; a release may still be in flight
   };
   struct named_part {
     core::request_id request;
@@ -89,9 +89,9 @@ class referee final : public quiet_observer {
 
   watched* find(core::request_id id);
   lease_book* book(core::lease_id lease);
-  void by_scheduler_to_session(const edge& on, const caf::type_erased_tuple& what);
-  void by_scheduler_to_allocator(const caf::type_erased_tuple& what);
-  void by_allocator(const caf::type_erased_tuple& what);
+  void scheduler_to_session(const edge& on, const caf::type_erased_tuple& what);
+  void scheduler_to_allocator(const caf::type_erased_tuple& what);
+  void allocator_to_scheduler(const caf::type_erased_tuple& what);
   void planned(const core::step_plan& plan);
   void computed(const core::step_plan& plan);
   void move_begun(core::move_id id, core::request_id request, core::lease_id copy,
@@ -99,14 +99,14 @@ class referee final : public quiet_observer {
   void ended(const core::ended& x);
   void released(const core::release& x);
   void give_back(core::lease_id lease);
-  void closed_by(core::request_id request, core::end_reason why);
+  void close_for(core::request_id request, core::end_reason why);
 
   const scenario& of_;
   std::vector<watched> requests_;
   std::map<core::lease_id, lease_book> leases_;
   std::vector<std::vector<core::lease_id>> holders_;  // per block
   std::optional<core::step_plan> step_;
-  std::vector<named_part> parts_;  // of the step under way
+  std::vector<named_part> parts_;  // of the step in flight
   std::uint64_t steps_ = 0;
   std::vector<move_book> moves_;
   core::pool_record pool_;

@@ -28,8 +28,8 @@ outcome play_oldest(const stage& on, std::uint32_t scenario) {
 }  // namespace
 
 TEST_CASE(
-    "simulator: undisturbed runs in the order of sending are sound, and the small pools are fought "
-    "for",
+    "simulator: undisturbed runs in the order of sending are sound, and small pools cause "
+    "preemptions",
     "[sim]") {
   for (const auto* name : {"one", "two", "many", "parking"}) {
     const auto on = stage_of(name);
@@ -40,7 +40,7 @@ TEST_CASE(
       CHECK(run.violation.empty());
       CHECK(run.disturbances == 0);
       CHECK(run.story.size() >
-            run.handled);  // with the first and the last messages, which nobody chooses
+            run.handled);  // the first and the last messages are delivered without a choice
       preemptions += run.preemptions + run.parks;
     }
     if (std::string(name) == "two" || std::string(name) == "parking") CHECK(preemptions > 0);
@@ -69,17 +69,17 @@ TEST_CASE("simulator: a replay that meets another number of choices says so", "[
   CHECK_THROWS_AS(play(config, on, 0, choices, false), divergence);
 }
 
-TEST_CASE("simulator: a trace survives being written down and read", "[sim]") {
+TEST_CASE("simulator: a trace is the same after being written and read", "[sim]") {
   const auto on = stage_of("two");
   coordinator_config config;
   chooser choices{std::uint64_t{4}};
   const auto run = play(config, on, 1, choices, true);
   REQUIRE(deviations(run.taken) > 3);
-  chooser again{from_words(to_words(run.taken))};
+  chooser again{from_text(to_text(run.taken))};
   CHECK(play(config, on, 1, again, true).story == run.story);
-  CHECK_THROWS_AS(from_words("3:5/4"), std::invalid_argument);
-  CHECK_THROWS_AS(from_words("nonsense"), std::invalid_argument);
-  CHECK(from_words("oldest").empty());
+  CHECK_THROWS_AS(from_text("3:5/4"), std::invalid_argument);
+  CHECK_THROWS_AS(from_text("nonsense"), std::invalid_argument);
+  CHECK(from_text("oldest").empty());
 }
 
 TEST_CASE("simulator: scripts within a bound are visited once each, and all of them", "[sim]") {
@@ -113,7 +113,7 @@ TEST_CASE("simulator: every run of one client with one disturbance or reordering
     all.bound = 1;
     all.runs = 100'000;
     const auto sum = explore(config, on, all, never);
-    INFO((sum.broken ? sum.broken->run.violation + " " + to_words(sum.broken->run.taken) : "")
+    INFO((sum.broken ? sum.broken->run.violation + " " + to_text(sum.broken->run.taken) : "")
          << " in variant " << i);
     CHECK_FALSE(sum.broken);
     CHECK(sum.complete);
@@ -132,7 +132,7 @@ TEST_CASE("simulator: seeded runs meet every disturbance and keep the rules", "[
       some.scenario = i;
       some.runs = std::string(name) == "parking" ? 2000 : 60;  // copies are short
       const auto sum = explore(config, on, some, never);
-      INFO((sum.broken ? sum.broken->run.violation + " " + to_words(sum.broken->run.taken) : "")
+      INFO((sum.broken ? sum.broken->run.violation + " " + to_text(sum.broken->run.taken) : "")
            << " in " << name << " " << i);
       CHECK_FALSE(sum.broken);
       met |= sum.fault_kinds;

@@ -8,7 +8,7 @@
 #include "actors/executor_actor.hpp"
 #include "actors/mover_actor.hpp"
 #include "actors/protocol/engine.hpp"
-#include "tests/sim/shells/words.hpp"
+#include "tests/sim/shells/message_text.hpp"
 
 namespace troupe::sim {
 namespace {
@@ -24,18 +24,18 @@ coordinator_config::coordinator_config() {
 }
 
 world::world(coordinator_config& config, const scenario& of,
-             std::shared_ptr<const gpu::loaded_model> model, chooser& choices, bool tell)
+             std::shared_ptr<const gpu::loaded_model> model, chooser& choices, bool keep_story)
     : of_(of),
       model_(std::move(model)),
       choices_(choices),
-      tell_(tell),
+      keep_story_(keep_story),
       referee_(of),
       device_(std::make_shared<device>(of.limits.block_size, of.limits.num_blocks)),
       system_(config),
       coordinator_(static_cast<caf::scheduler::test_coordinator&>(system_.scheduler())),
       faults_left_(of.fault_budget) {
   system_.await_actors_before_shutdown(false);
-  coordinator_.clock().current_time += std::chrono::hours(1);  // 0 would mean never
+  coordinator_.clock().current_time += std::chrono::hours(1);  // time 0 means "not set" in records
   if (of.host_slots > 0)
     host_ = std::make_shared<host_memory>(of.host_slots * device_->info().block_bytes,
                                           device_->info().block_bytes);
@@ -51,11 +51,11 @@ world::~world() {
   for (auto& one : clients_)
     caf::anon_send_exit(caf::actor_cast<caf::actor>(one.session), caf::exit_reason::kill);
   run_jobs();
-  coordinator_.trigger_timeouts();  // they hold handles
+  coordinator_.trigger_timeouts();  // pending timers hold handles of the actors
   run_jobs();
 }
 
-edge* world::new_edge(way kind, std::uint32_t session) {
+edge* world::new_edge(edge_kind kind, std::uint32_t session) {
   caf::actor_config config;
   auto handle = caf::make_actor<edge, caf::actor>(system_.next_actor_id(), system_.node(), &system_,
                                                   config, kind, session, static_cast<tap*>(this));
@@ -74,11 +74,11 @@ void world::spawn_engine() {
   const auto scheduler = system_.spawn(scheduler_actor, of_.limits, gauges_, &referee_);
   const auto scheduler_ptr = caf::actor_cast<caf::strong_actor_ptr>(scheduler);
   engine_.push_back(scheduler_ptr);
-  runtime_ = new_edge(way::from_runtime, 0);
+  runtime_ = new_edge(edge_kind::from_runtime, 0);
   runtime_->connect(scheduler_ptr, nullptr);
   protocol::scheduler_neighbours neighbours;
-  // A neighbour, the way to it and the way back.
-  const auto place = [&](way there, way back, auto spawn) {
+  // An actor beside the scheduler, the edge to it and the edge back.
+  const auto place = [&](edge_kind there, edge_kind back, auto spawn) {
     edge *to = new_edge(there, 0), *from = new_edge(back, 0);
     from->connect(scheduler_ptr, nullptr);
     const auto actor =
@@ -90,17 +90,19 @@ void world::spawn_engine() {
   const core::ledger_options pool{of_.limits.num_blocks, of_.limits.block_size,
                                   of_.limits.prefix_caching};
   neighbours.allocator = handle_of<protocol::allocator_actor>(
-      place(way::to_allocator, way::from_allocator, [&](const protocol::scheduler_actor& answers) {
-        return system_.spawn(allocator_actor, pool, 0u, answers, &referee_);
-      }));
+      place(edge_kind::to_allocator, edge_kind::from_allocator,
+            [&](const protocol::scheduler_actor& answers) {
+              return system_.spawn(allocator_actor, pool, 0u, answers, &referee_);
+            }));
   neighbours.executor = handle_of<protocol::executor_actor>(
-      place(way::to_executor, way::from_executor, [&](const protocol::scheduler_actor& answers) {
-        return system_.spawn(executor_actor, std::shared_ptr<gpu::backend>(device_), answers,
-                             &referee_);
-      }));
+      place(edge_kind::to_executor, edge_kind::from_executor,
+            [&](const protocol::scheduler_actor& answers) {
+              return system_.spawn(executor_actor, std::shared_ptr<gpu::backend>(device_), answers,
+                                   &referee_);
+            }));
   if (host_)
-    neighbours.mover = handle_of<protocol::mover_actor>(
-        place(way::to_mover, way::from_mover, [&](const protocol::scheduler_actor& answers) {
+    neighbours.mover = handle_of<protocol::mover_actor>(place(
+        edge_kind::to_mover, edge_kind::from_mover, [&](const protocol::scheduler_actor& answers) {
           return system_.spawn(mover_actor, std::shared_ptr<gpu::backend>(device_), host_, answers,
                                &referee_);
         }));
@@ -112,11 +114,11 @@ void world::spawn_engine() {
 void world::spawn_client(std::uint32_t index) {
   auto& one = clients_[index];
   one.wants = &of_.clients[index];
-  one.to = new_edge(way::to_session, index);
-  one.from = new_edge(way::from_session, index);
-  one.front = new_edge(way::client, index);
+  one.to = new_edge(edge_kind::to_session, index);
+  one.from = new_edge(edge_kind::from_session, index);
+  one.from_client = new_edge(edge_kind::client, index);
   one.sink = std::make_shared<reader>(*one.wants, index, referee_, [this, index] {
-    send(*clients_[index].front, protocol::delivered{});
+    send(*clients_[index].from_client, protocol::delivered{});
   });
   one.phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
   auto request = std::make_shared<core::generation_request>();
@@ -135,17 +137,17 @@ void world::spawn_client(std::uint32_t index) {
                               std::weak_ptr<core::generation_sink>(one.sink), one.phase);
   const auto session = caf::actor_cast<caf::strong_actor_ptr>(one.session);
   one.to->connect(session, one.from);
-  one.front->connect(session, nullptr);
+  one.from_client->connect(session, nullptr);
   one.from->connect(engine_.front(), one.to);
-  one.from->present_as(handle_of<protocol::session_actor>(one.to));
+  one.from->present_session_as(handle_of<protocol::session_actor>(one.to));
   session->get()->attach_functor([this, index](const caf::error& why) {
     auto& dead = clients_[index];
     dead.alive = false;
     dead.to->target_died(why);
-    dead.front->target_died(why);
+    dead.from_client->target_died(why);
   });
   run_jobs();
-  send(*one.front, protocol::begin{});
+  send(*one.from_client, protocol::begin{});
 }
 
 std::uint64_t world::sent(const edge& on, const caf::type_erased_tuple& what) {
@@ -159,8 +161,8 @@ core::time_us world::now() const {
   return to_time_us(coordinator_.clock().now());
 }
 
-void world::say(std::string what) {
-  if (tell_) out_.story.push_back(std::move(what));
+void world::note(std::string what) {
+  if (keep_story_) out_.story.push_back(std::move(what));
 }
 
 // ---- one step
@@ -175,7 +177,7 @@ outcome world::run() {
       collect_readers();
       collect_timer();
       if (options_.empty()) {
-        referee_.complain("nothing can happen any more and somebody still waits");
+        referee_.complain("nothing can happen any more and a session still waits");
         break;
       }
     } else {
@@ -196,28 +198,29 @@ outcome world::run() {
   return std::move(out_);
 }
 
-// What is under way, oldest first.
+// The oldest message of each edge and the oldest copy, oldest first: what happens without a
+// disturbance.
 void world::collect_steady() {
   for (std::uint32_t i = 0; i < edges_.size(); ++i)
     if (!edges_[i]->empty())
-      options_.push_back({doing::deliver, fault::count, i, edges_[i]->oldest()});
+      options_.push_back({action::deliver, fault::count, i, edges_[i]->oldest()});
   if (!copy_numbers_.empty())
-    options_.push_back({doing::end_copy, fault::count, 0, copy_numbers_.front()});
+    options_.push_back({action::end_copy, fault::count, 0, copy_numbers_.front()});
   std::sort(options_.begin(), options_.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
 }
 
-// Those that have stopped may read on at any time; when nothing is under way they, or the timer,
-// must.
+// A reader that has stopped may read on at any time. When no message waits, it or the timer is the
+// only thing that can go on.
 void world::collect_readers() {
   for (std::uint32_t i = 0; i < clients_.size(); ++i)
     if (clients_[i].sink && !clients_[i].sink->reads())
-      options_.push_back({doing::read_on, fault::count, i, 0});
+      options_.push_back({action::read_on, fault::count, i, 0});
 }
 
 void world::collect_timer() {
   if (coordinator_.has_pending_timeout() && timers_at_rest_ < timers_at_rest_at_most)
-    options_.push_back({doing::timer, fault::count, 0, 0});
+    options_.push_back({action::timer, fault::count, 0, 0});
 }
 
 bool world::at_rest() const {
@@ -226,25 +229,25 @@ bool world::at_rest() const {
 
 void world::perform(const option& chosen) {
   switch (chosen.what) {
-    case doing::deliver:
+    case action::deliver:
       return deliver(*edges_[chosen.at]);
-    case doing::end_copy:
-      say("the oldest copy ends");
+    case action::end_copy:
+      note("the oldest copy ends");
       referee_.copy_ends();
       copy_numbers_.erase(copy_numbers_.begin());
       device_->end_copy(device::copy_end::ok);
       break;
-    case doing::read_on:
-      say("the reader of session " + std::to_string(chosen.at + 1) + " reads on");
+    case action::read_on:
+      note("the reader of session " + std::to_string(chosen.at + 1) + " reads on");
       clients_[chosen.at].sink->read_on();
       break;
-    case doing::timer:
-      say("the next timer");
+    case action::timer:
+      note("the next timer");
       ++timers_at_rest_;
       time_moves();
       coordinator_.trigger_timeout();
       break;
-    case doing::disturb:
+    case action::disturb:
       --faults_left_;
       ++out_.disturbances;
       out_.fault_kinds |= bit(chosen.disturbance);
@@ -264,13 +267,13 @@ void world::run_jobs() {
 
 void world::deliver(edge& on) {
   const auto& what = on.head();
-  if (tell_) say(words_of(on, what));
+  if (keep_story_) note(message_text(on, what));
   referee_.handling(on, what);
-  bool was_cancel = false, was_token = false, forwarded = false;
-  if (on.kind() == way::client || on.kind() == way::to_session) {
+  bool was_cancel = false, was_token = false, cancel_sent = false;
+  if (on.kind() == edge_kind::client || on.kind() == edge_kind::to_session) {
     auto& one = clients_[on.session()];
-    forwarded = referee_.cancel_forwarded(on.session()) || *one.phase == core::life_phase::done ||
-                !one.alive;
+    cancel_sent =
+        referee_.cancel_sent(on.session()) || *one.phase == core::life_phase::done || !one.alive;
     was_cancel = as<core::cancel>(what) != nullptr;
     if (const auto* tokens = as<core::tokens_out>(what))
       was_token = tokens->token && !tokens->is_end;
@@ -280,62 +283,64 @@ void world::deliver(edge& on) {
   on.deliver();
   run_jobs();
   referee_.handled();
-  after_handling(on, was_cancel, was_token, forwarded);
+  after_handling(on, was_cancel, was_token, cancel_sent);
   check_clients();
 }
 
-// A session that is told to end, or finds nobody to deliver to, tells the scheduler in the same
-// breath.
+// A session that gets a cancel, or finds its client gone when it delivers, must tell the scheduler
+// in the same handler: that is what bounds the time to release.
 void world::after_handling(const edge& on, bool was_cancel, bool was_token, bool forwarded_before) {
-  if (on.kind() != way::client && on.kind() != way::to_session) return;
+  if (on.kind() != edge_kind::client && on.kind() != edge_kind::to_session) return;
   auto& one = clients_[on.session()];
   const bool delivers = was_token && !one.outstanding;
   if (!forwarded_before && *one.phase != core::life_phase::done) check_reader(on, was_token);
   if (delivers && one.sink) one.outstanding = true;
   const bool must = was_cancel || (delivers && !one.sink);
-  if (must && !forwarded_before && !referee_.cancel_forwarded(on.session()) &&
+  if (must && !forwarded_before && !referee_.cancel_sent(on.session()) &&
       *one.phase != core::life_phase::done)
     referee_.complain("session " + std::to_string(on.session() + 1) +
-                      " kept its client's end to itself");
+                      " did not tell the scheduler that its client left");
 }
 
-// Every token is one byte of text: what came since the last delta is what the reader is behind.
+// Every token of the tiny vocabulary is one byte of text, so the tokens since the last delta are
+// the bytes by which the reader is behind.
 void world::check_reader(const edge& on, bool was_token) {
   auto& one = clients_[on.session()];
   if (was_token && one.outstanding) ++one.behind;
-  const bool told = referee_.stall_told(on.session());
+  const bool reported = referee_.stall_reported(on.session());
   const auto name = "session " + std::to_string(on.session() + 1);
-  if (one.behind > of_.outbound_bytes_max && !told)
-    referee_.complain(name + " kept to itself that its reader is behind");
-  if (one.behind == 0 && told)
-    referee_.complain(name + " kept to itself that its reader has caught up");
+  if (one.behind > of_.outbound_bytes_max && !reported)
+    referee_.complain(name + " did not report that its reader is behind");
+  if (one.behind == 0 && reported)
+    referee_.complain(name + " did not report that its reader has caught up");
 }
 
-// The scheduler looks at its readers when time moves, and not otherwise.
+// The scheduler checks how long a reader has stalled on its tick only, so a slow reader is judged
+// by what was true when the clock moved.
 void world::time_moves() {
   referee_.time_moved();
   for (auto& one : clients_)
-    one.may_be_slow = one.may_be_slow || !one.sink || !one.sink->reads() || !one.front->empty() ||
-                      !one.from->empty();
+    one.may_be_slow = one.may_be_slow || !one.sink || !one.sink->reads() ||
+                      !one.from_client->empty() || !one.from->empty();
 }
 
 void world::check_slow_reader(const edge& on) {
   if (!clients_[on.session()].may_be_slow)
     referee_.complain("session " + std::to_string(on.session() + 1) +
-                      " ended for a slow reader who reads");
+                      " ended as slow_reader although its reader kept up");
 }
 
 void world::check_clients() {
-  if (referee_.serves_somebody() && !coordinator_.has_pending_timeout())
-    referee_.complain("somebody is served and no timer is set");
+  if (referee_.serves_requests() && !coordinator_.has_pending_timeout())
+    referee_.complain("a request is running and no timer is set");
   for (std::uint32_t i = 0; i < clients_.size(); ++i) {
     const auto& one = clients_[i];
-    if (!one.alive && one.from->empty() && referee_.goes_on(i))
+    if (!one.alive && one.from->empty() && referee_.is_running(i))
       referee_.complain("session " + std::to_string(i + 1) +
-                        " died and the scheduler is not told of it");
+                        " died and the scheduler does not learn of it");
     if (one.sink && one.sink->ended() && *one.phase != core::life_phase::done)
       referee_.complain("client " + std::to_string(i + 1) +
-                        " has its end and its handle says that it goes on");
+                        " has its end, but its handle does not say done");
   }
 }
 

@@ -1,7 +1,7 @@
 // One run: the real shells under CAF's test_coordinator, an edge for every directed pair, the
-// simulated device, the clients and their disturbances. At each point the chooser says which
-// message is handled next or what the outside does; one message is handled at a time, from an edge
-// straight through its actor. Everything is made for the run and ends with it.
+// simulated device, the clients and their disturbances. At each point the chooser picks the message
+// that is handled next, or a disturbance; one message is handled at a time, from an edge straight
+// through its actor. Everything is made for the run and ends with it.
 #pragma once
 #include <caf/actor.hpp>
 #include <caf/actor_cast.hpp>
@@ -28,8 +28,8 @@
 
 namespace troupe::sim {
 
-/// The configuration of the run's actor systems; costs more than a run, so it is made once per
-/// thread.
+/// The configuration of the run's actor systems. Making one costs more than a run, so there is one
+/// per thread.
 struct coordinator_config : caf::actor_system_config {
   coordinator_config();
 };
@@ -39,16 +39,16 @@ struct outcome {
   trace taken;
   std::uint32_t handled = 0;  ///< messages
   std::uint32_t disturbances = 0;
-  std::uint32_t fault_kinds = 0;  ///< set of those that happened
+  std::uint32_t fault_kinds = 0;  ///< bits of the disturbances that happened
   std::uint64_t preemptions = 0, parks = 0;
-  std::vector<std::string> story;  ///< filled when asked for
+  std::vector<std::string> story;  ///< one line per message; empty unless wanted
 };
 
 class world final : public tap {
  public:
-  /// All must outlive it. `tell`: write the story down.
+  /// All arguments must outlive it. `keep_story`: record every message as text.
   world(coordinator_config& config, const scenario& of,
-        std::shared_ptr<const gpu::loaded_model> model, chooser& choices, bool tell);
+        std::shared_ptr<const gpu::loaded_model> model, chooser& choices, bool keep_story);
   ~world() override;
   world(const world&) = delete;
   world& operator=(const world&) = delete;
@@ -60,28 +60,28 @@ class world final : public tap {
 
  private:
   struct client {
-    const asked* wants = nullptr;
-    std::shared_ptr<reader> sink;  // none: it has left
-    edge *to = nullptr, *from = nullptr, *front = nullptr;
+    const client_request* wants = nullptr;
+    std::shared_ptr<reader> sink;  // null: the client has left
+    edge *to = nullptr, *from = nullptr, *from_client = nullptr;
     protocol::session_actor session;
     shared_phase phase;
     bool alive = true;
-    bool outstanding = false;  // the session has delivered and waits for the confirmation
+    bool outstanding = false;  // a delta was delivered and not confirmed yet
     std::uint32_t cancels = 0;
-    std::uint64_t behind = 0;  // bytes the session got while it waits for that
-    bool may_be_slow = false;  // when time moved, it did not read, or that it does was on its way
+    std::uint64_t behind = 0;  // bytes that became ready since that delta
+    bool may_be_slow = false;  // when time moved it did not read, or its confirmation was in flight
     faults met = 0;
   };
-  enum class doing : std::uint8_t { deliver, end_copy, read_on, timer, disturb };
+  enum class action : std::uint8_t { deliver, end_copy, read_on, timer, disturb };
   struct option {
-    doing what;
+    action what;
     fault disturbance = fault::count;
     std::uint32_t at = 0;      // edge or client
-    std::uint64_t number = 0;  // age, of what is under way
+    std::uint64_t number = 0;  // of the message or copy: lower is older
   };
 
   // Making.
-  edge* new_edge(way kind, std::uint32_t session);
+  edge* new_edge(edge_kind kind, std::uint32_t session);
   template <class Handle>
   Handle handle_of(edge* of);
   void spawn_engine();
@@ -103,13 +103,13 @@ class world final : public tap {
   void check_reader(const edge& on, bool was_token);
   void check_slow_reader(const edge& on);
   void time_moves();
-  void check_forgotten();
+  void check_released();
   void check_clients();
   // The end of it.
   void wind_up();
   void drain_edges();
   void check_ends();
-  bool excused(const client& of, const core::generation_end& end) const;
+  bool has_cause(const client& of, const core::generation_end& end) const;
 
   template <class Message>
   void send(edge& on, Message what) {
@@ -117,12 +117,12 @@ class world final : public tap {
                nullptr);
   }
   core::time_us now() const;
-  void say(std::string what);
+  void note(std::string what);
 
   const scenario& of_;
   std::shared_ptr<const gpu::loaded_model> model_;
   chooser& choices_;
-  bool tell_;
+  bool keep_story_;
   referee referee_;
   std::shared_ptr<device> device_;
   std::shared_ptr<host_memory> host_;

@@ -1,4 +1,4 @@
-// What the outside does to a run, and how a run ends.
+// The disturbances of a run, and what must hold at its end.
 #include <algorithm>
 
 #include "actors/api/kv_audit.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr faults of_a_client = bit(fault::left_silently) | bit(fault::left) | bit(fault::cancel) |
                                bit(fault::crash) | bit(fault::reader_stops);
-constexpr faults of_a_copy = bit(fault::copy_fails) | bit(fault::copy_spoilt);
+constexpr faults of_a_copy = bit(fault::copy_fails) | bit(fault::copy_corrupted);
 constexpr std::chrono::seconds long_time{10};
 
 }  // namespace
@@ -28,7 +28,7 @@ void world::collect_disturbances() {
 }
 
 void world::offer(fault f, std::uint32_t index) {
-  options_.push_back({doing::disturb, f, index, 0});
+  options_.push_back({action::disturb, f, index, 0});
 }
 
 bool world::available(fault f, const client& of) const {
@@ -45,7 +45,7 @@ bool world::available(fault f, const client& of) const {
     case fault::step_fails:
       return !device_->fail_next_plan && !device_->fail_next_run;
     case fault::copy_fails:
-    case fault::copy_spoilt:
+    case fault::copy_corrupted:
       return !copy_numbers_.empty();
     case fault::copy_refused:
       return !device_->refuse_next_copy;
@@ -62,18 +62,15 @@ bool world::available(fault f, const client& of) const {
 }
 
 void world::disturb(fault f, std::uint32_t index) {
-  const auto everybody = [&] {
-    for (auto& one : clients_) one.met |= bit(f);
-  };
   if (of_a_client & bit(f)) return disturb_client(f, index);
-  say(std::string("*** ") + name_of(f));
+  note(std::string("*** ") + name_of(f));
   if (of_a_copy & bit(f)) {
     referee_.copy_ends();
     copy_numbers_.erase(copy_numbers_.begin());
     return device_->end_copy(f == fault::copy_fails ? device::copy_end::failed
-                                                    : device::copy_end::spoilt);
+                                                    : device::copy_end::corrupted);
   }
-  everybody();
+  for (auto& one : clients_) one.met |= bit(f);
   switch (f) {
     case fault::unknown_cancel:
       return send(*runtime_,
@@ -103,7 +100,7 @@ void world::disturb(fault f, std::uint32_t index) {
 void world::disturb_client(fault f, std::uint32_t index) {
   auto& one = clients_[index];
   one.met |= bit(f);
-  say("*** session " + std::to_string(index + 1) + ": " + name_of(f));
+  note("*** session " + std::to_string(index + 1) + ": " + name_of(f));
   const core::request_id id{index + 1};
   switch (f) {
     case fault::left_silently:
@@ -111,11 +108,11 @@ void world::disturb_client(fault f, std::uint32_t index) {
       one.sink->check_text();
       one.sink = nullptr;
       if (f == fault::left)
-        send(*one.front, core::cancel{id, core::end_reason::client_gone, now()});
+        send(*one.from_client, core::cancel{id, core::end_reason::client_gone, now()});
       return;
     case fault::cancel:
       ++one.cancels;
-      return send(*one.front, core::cancel{id, core::end_reason::cancelled, now()});
+      return send(*one.from_client, core::cancel{id, core::end_reason::cancelled, now()});
     case fault::reader_stops:
       return one.sink->stop_reading();
     default:
@@ -129,7 +126,7 @@ void world::wind_up() {
   if (!stopped_) send(*runtime_, core::stop{core::end_reason::shutdown, "the run is over"});
   drain_edges();
   if (!gauges_->stopped)
-    referee_.complain("everybody has gone and the scheduler does not report that it stopped");
+    referee_.complain("every request has ended and the scheduler does not report that it stopped");
   core::kv_report report;
   int parts = 0;
   send(*runtime_, protocol::kv_inquiry{[&](core::kv_part part) {
@@ -145,24 +142,25 @@ void world::wind_up() {
   if (!report.scheduler.requests.empty()) referee_.complain("the scheduler still knows a request");
   referee_.at_rest();
   check_ends();
-  check_forgotten();
+  check_released();
 }
 
-/// Nobody but this run still has a handle or an address of a session that is gone.
-void world::check_forgotten() {
+/// Sessions are released: only this run still has a handle or an address of one. (An actor whose
+/// handle is kept never gives its memory back.)
+void world::check_released() {
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     const auto name = "session " + std::to_string(i + 1);
-    const auto* door = clients_[i].to->ctrl();
-    if (door->strong_refs > 2)
-      referee_.complain("somebody still has a handle of " + name);  // ours, and the way back's
-    if (door->weak_refs > 1) referee_.complain("somebody still has the address of " + name);
+    const auto* edge_to = clients_[i].to->ctrl();
+    if (edge_to->strong_refs > 2)  // two are ours: edge_handles_ and the edge back
+      referee_.complain("a handle of " + name + " is still kept");
+    if (edge_to->weak_refs > 1) referee_.complain("the address of " + name + " is still kept");
     const auto* session = caf::actor_cast<caf::strong_actor_ptr>(clients_[i].session).get();
-    if (session->strong_refs > 3)
-      referee_.complain("a handle of " + name + " keeps it");  // ours and two ways' to it
+    if (session->strong_refs > 3)  // three are ours: client::session and the edges to it
+      referee_.complain("the actor of " + name + " is still kept");
   }
 }
 
-/// In the order they were sent, with nothing to choose.
+/// Delivers everything in the order it was sent, without choices.
 void world::drain_edges() {
   for (;;) {
     options_.clear();
@@ -177,19 +175,19 @@ void world::check_ends() {
     const auto& one = clients_[i];
     const auto name = "client " + std::to_string(i + 1);
     if (*one.phase != core::life_phase::done)
-      referee_.complain(name + "'s handle says that it goes on at rest");
+      referee_.complain(name + "'s handle does not say done at rest");
     if (referee_.ends_recorded(i) != 1) referee_.complain(name + "'s end was not recorded");
     if (!one.sink) continue;
     if (!one.sink->ended())
-      referee_.complain(name + " was never told its end");
-    else if (!excused(one, *one.sink->ended()))
+      referee_.complain(name + " never got its end");
+    else if (!has_cause(one, *one.sink->ended()))
       referee_.complain(name + " ended for " + name_of(one.sink->ended()->reason) +
-                        ", and nothing gave a reason for that");
+                        ", which nothing in this run caused");
   }
 }
 
-/// Nothing but what was done to this client, or to all, is a reason for an end.
-bool world::excused(const client& of, const core::generation_end& end) const {
+/// Was this end caused by the request itself, or by a disturbance of this client or of all?
+bool world::has_cause(const client& of, const core::generation_end& end) const {
   const auto met = [&](fault f) { return (of.met & bit(f)) != 0; };
   switch (end.reason) {
     case core::end_reason::length:
@@ -205,7 +203,8 @@ bool world::excused(const client& of, const core::generation_end& end) const {
     case core::end_reason::shutdown:
       return met(fault::stop);
     case core::end_reason::slow_reader:
-      return of_.outbound_bytes_max < 1000;  // else nobody falls behind; see check_slow_reader
+      return of_.outbound_bytes_max <
+             1000;  // a larger limit is never reached; see check_slow_reader
     case core::end_reason::queue_timeout:
     case core::end_reason::first_token_timeout:
     case core::end_reason::total_timeout:

@@ -57,20 +57,20 @@ group enumerated(const stage& on, std::uint32_t index, std::optional<std::uint32
   one.enumerate = true;
   one.bound = limit;
   one.runs = cap;
-  const auto words = limit >= unbounded ? std::string("every order")
+  const auto order = limit >= unbounded ? std::string("every order")
                                         : "at most " + std::to_string(limit) + " deviations";
   return {of.name + " " + std::to_string(of.variant) + ": " + of.what,
-          words + ", at most " + std::to_string(of.fault_budget) + " disturbances",
+          order + ", at most " + std::to_string(of.fault_budget) + " disturbances",
           {one},
           0};
 }
 
 std::string command_of(const scenario& of, const trace& taken) {
   return "troupe-simulate --scenario " + of.name + " --variant " + std::to_string(of.variant) +
-         " --trace " + to_words(taken);
+         " --trace " + to_text(taken);
 }
 
-std::vector<std::string> words_of(faults set) {
+std::vector<std::string> fault_names(faults set) {
   std::vector<std::string> out;
   for (unsigned f = 0; f < static_cast<unsigned>(fault::count); ++f)
     if (set & (1u << f)) out.emplace_back(name_of(static_cast<fault>(f)));
@@ -78,7 +78,7 @@ std::vector<std::string> words_of(faults set) {
 }
 
 /// Seeds first: they find most of what there is to find within a few thousand runs.
-std::vector<group> plan_of_ci(const settings& asked, const stage& on, std::uint64_t first_seed) {
+std::vector<group> plan_of_ci(const settings& options, const stage& on, std::uint64_t first_seed) {
   std::vector<group> out;
   for (const auto& name : names_of(on)) {
     const std::uint64_t share = name == "one"    ? 4'000
@@ -86,11 +86,11 @@ std::vector<group> plan_of_ci(const settings& asked, const stage& on, std::uint6
                                 : name == "many" ? 5'000
                                                  : 12'000;
     out.push_back(by_seed(on, name, 1, share));
-    if (asked.seed_text) out.push_back(by_seed(on, name, first_seed, share / 4));
+    if (options.seed_text) out.push_back(by_seed(on, name, first_seed, share / 4));
   }
   for (std::uint32_t i = 0; i < on.scenarios.size(); ++i) {
     const auto& name = on.scenarios[i].name;
-    if (name != "many") out.push_back(enumerated(on, i, asked.bound, ~std::uint64_t{0}));
+    if (name != "many") out.push_back(enumerated(on, i, options.bound, ~std::uint64_t{0}));
   }
   return out;
 }
@@ -106,16 +106,16 @@ settings read_settings(int argc, char** argv) {
   app.add_option("--variant", out.variant, "one variant of the scenario");
   app.add_option(
       "--seed", out.seed,
-      "one run by this seed, told in words; with --runs or --until-failure: the first seed");
+      "one run by this seed, with its story; with --runs or --until-failure: the first seed");
   app.add_option("--seed-text", out.seed_text,
                  "the first seed is made from this text, such as a commit's hash");
   app.add_option("--trace", out.trace,
-                 "one run by these choices (point:choice/choices,... or 'oldest'), told in words");
+                 "one run by these choices (point:choice/choices,... or 'oldest'), with its story");
   app.add_option(
       "--runs", out.runs,
-      "so many runs by seed of each scenario; with --exhaustive: at most so many of each variant");
+      "number of runs by seed of each scenario; with --exhaustive: the most runs of each variant");
   app.add_flag("--until-failure", out.until_failure,
-               "goes on, seed by seed, until a run breaks a rule");
+               "runs seed after seed until a run breaks a rule");
   app.add_flag("--exhaustive", out.exhaustive, "all runs within the bound instead of seeds");
   app.add_option(
       "--bound", out.bound,
@@ -132,8 +132,8 @@ settings read_settings(int argc, char** argv) {
   return out;
 }
 
-std::vector<group> plan_of(const settings& asked, const stage& on, std::uint64_t first_seed) {
-  if (asked.ci) return plan_of_ci(asked, on, first_seed);
+std::vector<group> plan_of(const settings& options, const stage& on, std::uint64_t first_seed) {
+  if (options.ci) return plan_of_ci(options, on, first_seed);
   std::vector<group> out;
   const auto all = [&](const std::string& name, std::optional<std::uint32_t> bound,
                        std::uint64_t cap) {
@@ -141,13 +141,13 @@ std::vector<group> plan_of(const settings& asked, const stage& on, std::uint64_t
   };
   for (const auto& name : names_of(on)) {
     const bool is_many = name == "many";
-    if (asked.quick) {
-      if (!is_many) all(name, asked.bound ? asked.bound : std::optional(1u), 400);
+    if (options.quick) {
+      if (!is_many) all(name, options.bound ? options.bound : std::optional(1u), 400);
       out.push_back(by_seed(on, name, first_seed, is_many ? 100 : 300));
-    } else if (asked.exhaustive) {
-      all(name, asked.bound, asked.runs > 0 ? asked.runs : ~std::uint64_t{0});
+    } else if (options.exhaustive) {
+      all(name, options.bound, options.runs > 0 ? options.runs : ~std::uint64_t{0});
     } else {
-      out.push_back(by_seed(on, name, first_seed, asked.runs > 0 ? asked.runs : 10'000));
+      out.push_back(by_seed(on, name, first_seed, options.runs > 0 ? options.runs : 10'000));
     }
   }
   return out;
@@ -159,21 +159,21 @@ std::uint64_t seed_of_text(const std::string& text) {
   return hash >> 20;  // short enough to type
 }
 
-std::string missed_floors(const settings& asked, const tally& sum) {
+std::string missed_floors(const settings& options, const tally& sum) {
   constexpr std::uint64_t runs_of_ci = 200'000;
-  if (!asked.ci || !asked.scenarios.empty()) return {};
+  if (!options.ci || !options.scenarios.empty()) return {};
   if (sum.runs < runs_of_ci)
     return std::to_string(sum.runs) + " runs, the floor is " + std::to_string(runs_of_ci);
   if (sum.fault_kinds != bit(fault::count) - 1) return "not every kind of disturbance was met";
-  if (sum.preemptions == 0 || sum.parks == 0) return "nobody was preempted, or nobody parked";
+  if (sum.preemptions == 0 || sum.parks == 0) return "no request was preempted, or none was parked";
   return {};
 }
 
-void print_report(const settings& asked, const std::vector<row>& rows, double seconds) {
+void print_report(const settings& options, const std::vector<row>& rows, double seconds) {
   tally sum;
   json lines = json::array();
   for (const auto& [what, total] : rows) {
-    if (asked.json)
+    if (options.json)
       lines.push_back({{"plan", what->name},
                        {"bounds", what->bounds},
                        {"runs", total.runs},
@@ -191,7 +191,7 @@ void print_report(const settings& asked, const std::vector<row>& rows, double se
   }
   std::size_t distinct = 0;
   for (const auto& one : rows) distinct += one.total.distinct.size();
-  if (asked.json) {
+  if (options.json) {
     std::cout << json{{"runs", sum.runs},
                       {"distinct", distinct},
                       {"messages", sum.handled},
@@ -200,8 +200,8 @@ void print_report(const settings& asked, const std::vector<row>& rows, double se
                       {"parked", sum.parks},
                       {"seconds", seconds},
                       {"runs_per_second", static_cast<double>(sum.runs) / seconds},
-                      {"threads", asked.jobs},
-                      {"disturbance_kinds", words_of(sum.fault_kinds)},
+                      {"threads", options.jobs},
+                      {"disturbance_kinds", fault_names(sum.fault_kinds)},
                       {"plans", lines}}
                      .dump()
               << "\n";
@@ -212,19 +212,19 @@ void print_report(const settings& asked, const std::vector<row>& rows, double se
       "disturbances, "
       "%llu preemptions, %llu of them parked\ndisturbances met:",
       static_cast<unsigned long long>(sum.runs), seconds, static_cast<double>(sum.runs) / seconds,
-      asked.jobs, distinct, static_cast<unsigned long long>(sum.handled),
+      options.jobs, distinct, static_cast<unsigned long long>(sum.handled),
       static_cast<unsigned long long>(sum.disturbances),
       static_cast<unsigned long long>(sum.preemptions + sum.parks),
       static_cast<unsigned long long>(sum.parks));
-  for (const auto& word : words_of(sum.fault_kinds)) std::printf(" [%s]", word.c_str());
+  for (const auto& name : fault_names(sum.fault_kinds)) std::printf(" [%s]", name.c_str());
   std::printf("\n");
 }
 
-void print_story(const settings& asked, const scenario& of, const outcome& run) {
-  if (asked.json) {
-    std::cout << json{{"scenario", of.name},          {"variant", of.variant},
-                      {"violation", run.violation},   {"story", run.story},
-                      {"trace", to_words(run.taken)}, {"replay", command_of(of, run.taken)}}
+void print_story(const settings& options, const scenario& of, const outcome& run) {
+  if (options.json) {
+    std::cout << json{{"scenario", of.name},         {"variant", of.variant},
+                      {"violation", run.violation},  {"story", run.story},
+                      {"trace", to_text(run.taken)}, {"replay", command_of(of, run.taken)}}
                      .dump()
               << "\n";
     return;
@@ -235,10 +235,10 @@ void print_story(const settings& asked, const scenario& of, const outcome& run) 
   std::printf("%s\n", run.violation.empty() ? "sound" : ("VIOLATION: " + run.violation).c_str());
 }
 
-void print_broken(const settings& asked, const stage& on, const finding& found,
+void print_broken(const settings& options, const stage& on, const finding& found,
                   const outcome& shortened, std::uint64_t runs) {
   const auto& of = on.scenarios[found.scenario];
-  if (asked.json) {
+  if (options.json) {
     std::cout << json{{"scenario", of.name},
                       {"variant", of.variant},
                       {"violation", shortened.violation},
@@ -250,7 +250,7 @@ void print_broken(const settings& asked, const stage& on, const finding& found,
               << "\n";
     return;
   }
-  print_story(asked, of, shortened);
+  print_story(options, of, shortened);
   std::printf("found after %llu runs", static_cast<unsigned long long>(runs));
   if (found.seed)
     std::printf("; as it was found: troupe-simulate --scenario %s --seed %llu", of.name.c_str(),

@@ -1,5 +1,4 @@
-// troupe-simulate's own parts: what it was asked for, the plans of runs, and what it prints. Knows
-// no actor.
+// The program troupe-simulate: its options, the plans of runs, its reports. Knows no actor.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +20,7 @@ struct settings {
   bool exhaustive = false, until_failure = false, ci = false, quick = false, json = false;
 };
 
-/// Exits by itself for --help and for mistakes.
+/// Ends the process for --help and for wrong options.
 settings read_settings(int argc, char** argv);
 
 /// One line of the report: tasks that belong together.
@@ -35,7 +34,7 @@ std::vector<group> plan_of(const settings&, const stage&, std::uint64_t first_se
 
 std::uint64_t seed_of_text(const std::string& text);
 
-/// What the plan of CI must reach as a whole, in words; empty: all of it.
+/// Which floor of the CI plan was missed, as text; empty: none.
 std::string missed_floors(const settings&, const tally& sum);
 
 struct row {

@@ -1,11 +1,11 @@
-// A run as a person reads it: each message in a few words. Formats, decides nothing.
+// Messages as text, for the story of a run. Formats, decides nothing.
 #pragma once
 #include "tests/sim/shells/edge.hpp"
 
 namespace troupe::sim {
 
 /// "scheduler -> session 1: ended(length, 3 tokens)".
-std::string words_of(const edge& on, const caf::type_erased_tuple& what);
+std::string message_text(const edge& on, const caf::type_erased_tuple& what);
 
 /// The message as this type, or none.
 template <class T>
