@@ -10,12 +10,14 @@
 namespace troupe {
 namespace {
 
+/// The full check takes about a millisecond on a large pool: cheap at this interval, too much for
+/// every release.
 constexpr std::uint64_t releases_per_check = 64;
 
 struct allocator {
   core::block_ledger ledger;
-  std::uint32_t forget_release;  // which of those to come, for a planted leak; 0: none
-  std::uint64_t leaked = 0;
+  std::uint32_t forget_release;  // counts down to the release that is dropped; 0: none
+  std::uint64_t leaked = 0;      // blocks, over all audits
   core::observer* watcher;
   std::uint64_t releases = 0;
 
@@ -31,7 +33,7 @@ struct allocator {
     return out;
   }
 
-  bool is_to_be_forgotten(const core::release& ask) {
+  bool is_planted_leak(const core::release& ask) {
     return forget_release > 0 && ledger.held_by(ask.lease) > 0 && --forget_release == 0;
   }
 
@@ -42,12 +44,12 @@ struct allocator {
     watcher->on_pool(record());
   }
 
-  core::kv_allocator_part look() const {
+  core::kv_allocator_part report() const {
     return {ledger.counts(), ledger.census(), leaked, ledger.check()};
   }
 
-  /// The sums after every release; the whole structure, which takes a millisecond with a big pool,
-  /// at every audit and every so many releases.
+  /// Invariant 1 (free + leased + cached + quarantined = total), from the counts after every
+  /// release and from the whole structure now and then.
   void verify_release() {
     if (++releases % releases_per_check == 0) return verify();
     if (!ledger.conserved())
@@ -84,11 +86,12 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
       [=](const core::publish& computed) {
         if (!state->ledger.publish(computed))
           report_violation(*state->watcher,
-                           "blocks were published that do not follow the lease's last");
+                           "published blocks do not follow the last published one of the lease");
       },
       [=](const core::release& ask) {
-        if (state->is_to_be_forgotten(ask)) return;
+        if (state->is_planted_leak(ask)) return;
         const auto back = state->ledger.release(ask);
+        // Before the answer: the observer must see the blocks back before the next request gets them.
         if (back.held > 0)
           state->watcher->on_released(ask.why, ask.preempted, back.held, state->record());
         state->verify_release();
@@ -99,9 +102,9 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
         state->audit(census, found);
         state->verify();
         if (!found.leases.empty())
-          self->send(scheduler, std::move(found));  // it knows their history
+          self->send(scheduler, std::move(found));  // the scheduler logs each lease's last events
       },
-      [=](const protocol::kv_inquiry& ask) { ask.answer(state->look()); },
+      [=](const protocol::kv_inquiry& ask) { ask.answer(state->report()); },
   };
 }
 

@@ -1,5 +1,5 @@
-// The actors' time: microseconds of the steady clock, from whichever clock a shell is given. The
-// machines see only the number.
+// The actors' time: microseconds of the steady clock, or of the virtual clock that CAF's test
+// scheduler gives a shell. The pure machines see only the number.
 #pragma once
 #include <chrono>
 

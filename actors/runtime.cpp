@@ -29,13 +29,13 @@ namespace {
 
 using shared_time = std::shared_ptr<std::atomic<core::time_us>>;
 
-/// The first one counts.
+/// Keeps the first time only: several events may report the same client as gone.
 void note(std::atomic<core::time_us>& time, core::time_us seen) {
   core::time_us none = 0;
   time.compare_exchange_strong(none, seen);
 }
 
-/// The caller's end of one session.
+/// The caller's handle of one session.
 class session_handle final : public core::generation {
  public:
   session_handle(core::request_id id, protocol::session_actor session, shared_phase phase,
@@ -59,7 +59,7 @@ class session_handle final : public core::generation {
   shared_time left_at_;
 };
 
-/// Of a request that came when no actor could take it: ended before it began.
+/// Handle of a request that came after the runtime had ended: it ended before it began.
 class ended_handle final : public core::generation {
  public:
   explicit ended_handle(core::request_id id) : id_(id) {}
@@ -72,7 +72,7 @@ class ended_handle final : public core::generation {
   core::request_id id_;
 };
 
-/// Watches the engine's actors; the first death is fatal.
+/// Monitors the engine's actors; the first death is fatal.
 caf::behavior supervisor(caf::event_based_actor* self,
                          const std::vector<caf::strong_actor_ptr>& watched,
                          const std::shared_ptr<scheduler_gauges>& gauges, core::observer* watcher,
@@ -84,7 +84,7 @@ caf::behavior supervisor(caf::event_based_actor* self,
     self->monitor(addresses.back());
   }
   self->set_down_handler([=](const caf::down_msg& down) {
-    // A shutdown of our own is announced before it happens.
+    // Before the runtime ends its own actors it sets `failed`, so that their exits are no fault.
     if (gauges->failed || down.reason == caf::exit_reason::user_shutdown) return;
     gauges->set_over(gauges->failed);
     const auto found =
@@ -159,7 +159,7 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
 }
 
 struct runtime::impl {
-  /// `host` none: a system of our own.
+  /// `host_system` null: the runtime makes a system of its own.
   impl(caf::actor_system* host_system, const runtime_config& config,
        std::shared_ptr<const gpu::loaded_model> loaded, std::shared_ptr<gpu::backend> backend,
        core::observer& observer)
@@ -169,9 +169,10 @@ struct runtime::impl {
         watcher(&observer),
         gauges(std::make_shared<scheduler_gauges>()),
         own(host_system ? nullptr : std::make_unique<own_system>()),
-        // Our end with the system's is no fault: nothing is reported, health says failed.
+        // A host that ends its system first ends these actors on purpose: no fault is reported, and
+        // health says failed from then on.
         actors(host_system ? *host_system : own->get(),
-               [told = gauges] { told->set_over(told->failed); }) {
+               [shown = gauges] { shown->set_over(shown->failed); }) {
     if (host_system) check_system(*host_system);
     context.model = std::move(loaded);
     context.watcher = watcher;
@@ -188,7 +189,7 @@ struct runtime::impl {
   core::scheduler_limits limits;
   core::model_card card;
   std::shared_ptr<gpu::backend> device;
-  std::shared_ptr<host_memory> host;  // none: preempted requests are computed again
+  std::shared_ptr<host_memory> host;  // null: preempted requests are recomputed
   core::observer* watcher;
   std::shared_ptr<scheduler_gauges> gauges;
   session_context context;
@@ -196,15 +197,15 @@ struct runtime::impl {
   std::unique_ptr<own_system> own;
   runtime_actors actors;
   protocol::allocator_actor allocator;
-  // Handles would keep the threads of these two when the system goes first; the scheduler has the
-  // handles.
+  // Weak, because a handle would keep the thread of a detached actor when the system ends first.
+  // The scheduler holds the handles while it lives.
   caf::weak_actor_ptr executor, mover;
   caf::actor guard;
   std::optional<runtime_probe> probe;
   std::atomic<bool> stopping{false};
   std::uint32_t forget_release = 0;  // a planted leak
-  std::mutex door_mutex;
-  engine_shell door;  // none until a host asks for it
+  std::mutex engine_actor_mutex;
+  engine_shell engine_actor_handle;  // null until a host asks for it
   std::chrono::milliseconds reader_limit;
 };
 
@@ -234,12 +235,12 @@ runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::stri
   const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size,
                                   x.limits.prefix_caching};
   x.allocator = x.actors.spawn(allocator_actor, pool, x.forget_release, scheduler, x.watcher);
-  // A thread of its own: a step blocks it, and a pool worker must never block.
+  // Detached: a step blocks its thread, and a worker of CAF's pool must never block.
   const auto executor =
       x.actors.spawn<caf::detached>(executor_actor, x.device, scheduler, x.watcher);
   x.executor = caf::actor_cast<caf::weak_actor_ptr>(executor);
   protocol::mover_actor mover;
-  if (x.host)  // checksums of a chunk keep its thread for a millisecond
+  if (x.host)  // detached: the checksums of a chunk take about a millisecond
     mover = x.actors.spawn<caf::detached>(mover_actor, x.device, x.host, scheduler, x.watcher);
   x.mover = caf::actor_cast<caf::weak_actor_ptr>(mover);
   caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, executor, mover});
@@ -256,9 +257,9 @@ runtime::~runtime() {
   stop(core::end_reason::shutdown);
   wait_stopped(std::chrono::seconds(30));
   x.gauges->on_over({});
-  x.gauges->set_over(x.gauges->failed);  // from here on the end of an actor is no fault
-  // The door goes last: the sessions' last words pass through it.
-  x.actors.end_all(caf::actor_cast<caf::strong_actor_ptr>(x.door));
+  x.gauges->set_over(x.gauges->failed);  // from here on the exit of an actor is no fault
+  // The engine actor is stopped last: it forwards the sessions' end events to the host's actors.
+  x.actors.end_all(caf::actor_cast<caf::strong_actor_ptr>(x.engine_actor_handle));
 }
 
 std::shared_ptr<core::generation> runtime::submit(core::generation_request request,
@@ -279,7 +280,7 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
     return std::make_shared<ended_handle>(id);
   }
   caf::anon_send(session, protocol::begin{});
-  // Weakly: a sink that stays behind its end keeps no session.
+  // A weak reference: a client may keep its sink long after the end, and must not keep the session.
   if (const auto client = sink.lock())
     client->when_dropped([id, left_at, weak = caf::actor_cast<caf::weak_actor_ptr>(session)] {
       const auto seen = to_time_us(std::chrono::steady_clock::now());
@@ -370,18 +371,19 @@ void runtime::crash(role which) {
   x.actors.while_open([&] { caf::anon_send_exit(victim, caf::exit_reason::kill); });
 }
 
-struct runtime_door {
+struct runtime_access {
   static protocol::engine_actor of(runtime& engine) {
     auto& x = *engine.impl_;
-    const std::lock_guard lock(x.door_mutex);
-    if (!x.door && !x.actors.system_gone())
-      x.door = x.actors.spawn(engine_actor, &engine, x.watcher, x.reader_limit);
-    return x.actors.system_gone() ? protocol::engine_actor{} : protocol::engine_actor{x.door};
+    const std::lock_guard lock(x.engine_actor_mutex);
+    if (!x.engine_actor_handle && !x.actors.system_gone())
+      x.engine_actor_handle = x.actors.spawn(engine_actor, &engine, x.watcher, x.reader_limit);
+    return x.actors.system_gone() ? protocol::engine_actor{}
+                                  : protocol::engine_actor{x.engine_actor_handle};
   }
 };
 
 protocol::engine_actor actor_of(runtime& engine) {
-  return runtime_door::of(engine);
+  return runtime_access::of(engine);
 }
 
 }  // namespace troupe

@@ -1,8 +1,9 @@
-// The composition root: spawns the actors, wires them, watches them, and is the embedding API
-// (core::generation_engine). Lives in a CAF system of its own or, by
-// actors/embedding/caf_system.hpp, in a host's; shows no CAF type either way. The only place that
-// picks detached or pooled. If scheduler, allocator, executor or mover dies the runtime fails stop:
-// every session ends by name and `on_fatal` is called once; it never exits the process itself.
+// The composition root: spawns the actors, connects and monitors them, and implements the embedding
+// API (core::generation_engine). It has a CAF system of its own or uses a host's
+// (actors/embedding/caf_system.hpp); no CAF type shows either way. The only place that chooses
+// which actors are detached. If scheduler, allocator, executor or mover dies the runtime stops as a
+// whole: every request ends as engine_failed and `on_fatal` is called once. It never exits the
+// process itself.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -40,8 +41,8 @@ class runtime final : public core::generation_engine {
   runtime(caf::actor_system& host, const runtime_config& config,
           std::shared_ptr<const gpu::loaded_model> model, std::shared_ptr<gpu::backend> device,
           core::observer& watcher, std::function<void(const std::string&)> on_fatal);
-  /// Ends every request (shutdown), waits for the step in flight and for all actors of ours. Not
-  /// from an actor's thread.
+  /// Ends every request (shutdown), waits for the step in flight and until all actors of the
+  /// runtime are gone. Not from an actor's thread.
   ~runtime() override;
 
   std::shared_ptr<core::generation> submit(core::generation_request,
@@ -54,23 +55,23 @@ class runtime final : public core::generation_engine {
   core::time_us now() const override;
   core::engine_probe* probe() override;
 
-  /// Refuses new requests from now on; the others run to their end.
+  /// Refuses new requests from now on; running ones go on to their end.
   void drain();
   /// Ends every request, those in flight after their step.
   void stop(core::end_reason why);
-  /// No request is left after drain() or stop(). False: the time was over first.
+  /// Waits until no request is left after drain() or stop(). False: the time was over first.
   bool wait_stopped(std::chrono::milliseconds at_most) const;
   /// `call` comes from an actor's thread when wait_stopped() has become true; at once if it is.
   void when_stopped(std::function<void()> call);
 
   const core::scheduler_limits& limits() const;
 
-  /// Ends one actor of the engine as a crash would: how fail-stop is tested.
+  /// Ends one actor of the engine as a crash would, for tests of that case.
   enum class role { scheduler, allocator, executor, mover };
   void crash(role);
 
  private:
-  friend struct runtime_door;  // the host's typed way in, actors/embedding/caf_system.hpp
+  friend struct runtime_access;  // of actor_of(), actors/embedding/caf_system.hpp
   struct impl;
   runtime(std::unique_ptr<impl>, std::function<void(const std::string&)> on_fatal);
   std::unique_ptr<impl> impl_;

@@ -1,6 +1,6 @@
-// Distinct id types. Internal ids are generations: counted up, never reused, so a late message
-// about a request that is gone can only name nothing. A client's own id is a label and never one of
-// these.
+// Distinct id types, so that two ids cannot be swapped by mistake. Internal ids count up and are
+// never reused: a late message about a request that is gone names no request instead of a wrong
+// one. The id that a client gives is a label and never one of these.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -22,9 +22,9 @@ using request_id = id<struct request_tag>;
 using step_id = id<struct step_tag>;
 using move_id = id<struct move_tag>;
 
-/// Blocks held by one request between two preemptions: the request and a count of its leases so
-/// far. Chosen by the scheduler before it asks, so a release never depends on having seen the
-/// grant.
+/// The blocks one request holds from an admission to its end or preemption: named by the request
+/// and the number of its leases so far. The scheduler names a lease before it asks for blocks, so
+/// it can release one whose grant it has not seen yet.
 struct lease_id {
   request_id request;
   std::uint32_t epoch = 0;

@@ -18,12 +18,10 @@ std::uint32_t moving_blocks(const kv_mover_part& mover) {
 
 namespace {
 
-using words = std::vector<std::string>;
-
 struct problem_finder {
   const kv_report& report;
-  words found{};
-  std::map<lease_id, std::set<block_id>> leases{};  // the allocator's
+  std::vector<std::string> found{};
+  std::map<lease_id, std::set<block_id>> leases{};  // as the allocator has them
   std::map<lease_id, const parked_census_line*> copies{};
 
   void note(std::string what) { found.push_back(std::move(what)); }
@@ -42,10 +40,10 @@ struct problem_finder {
            std::to_string(c.quarantined) + " is not the total, " + std::to_string(c.total));
     std::uint32_t seen[4] = {};
     for (const auto& line : report.allocator.blocks) ++seen[static_cast<std::size_t>(line.where)];
-    const std::uint32_t told[4] = {c.free, c.leased, c.cached, c.quarantined};
-    if (!std::equal(seen, seen + 4, told))
-      note("the blocks, counted one by one, are not the allocator's counts");
-    if (moving_blocks(report.mover) > c.leased) note("more blocks move than are leased");
+    const std::uint32_t counted[4] = {c.free, c.leased, c.cached, c.quarantined};
+    if (!std::equal(seen, seen + 4, counted))
+      note("the allocator's counts differ from its blocks counted one by one");
+    if (moving_blocks(report.mover) > c.leased) note("more blocks are being moved than are leased");
   }
 
   void allocator_leases() {
@@ -59,7 +57,7 @@ struct problem_finder {
     for (const auto& [lease, blocks] : leases)
       if (!live.contains(lease))
         note("lease " + name_of(lease) + " holds " + std::to_string(blocks.size()) +
-             " blocks of the allocator and the scheduler knows no such lease");
+             " blocks for the allocator and is unknown to the scheduler");
   }
 
   void scheduler_leases() {
@@ -72,7 +70,7 @@ struct problem_finder {
           there.size() > r.blocks->size() + (r.asking ? 1 : 0))
         note("lease " + name_of(*r.lease) + " has " + std::to_string(r.blocks->size()) +
              " blocks for the scheduler and " + std::to_string(there.size()) +
-             (all ? "" : " others") + " for the allocator");
+             (all ? "" : " different ones") + " for the allocator");
     }
   }
 
@@ -85,18 +83,18 @@ struct problem_finder {
       copies[copy.lease] = &copy;
       if (!known.contains(copy.lease))
         note("copy " + name_of(copy.lease) + " has " + std::to_string(copy.slots) +
-             " places on the host tier and the scheduler knows no such copy");
+             " slots of the host tier and is unknown to the scheduler");
       if (copy.move &&
           std::none_of(report.scheduler.moves.begin(), report.scheduler.moves.end(),
                        [&](const auto& m) { return m.move == copy.move && m.out == copy.out; }))
         note("move " + std::to_string(copy.move.value) +
-             " is under way and the scheduler knows no such move");
+             " is in flight and is unknown to the scheduler");
     }
     const auto& c = report.mover.counts;
     std::uint64_t used = 0;
     for (const auto& copy : report.mover.copies) used += copy.slots;
     if (used != c.used || report.mover.copies.size() != c.copies)
-      note("the copies, counted one by one, are not the mover's counts");
+      note("the mover's counts differ from its copies counted one by one");
   }
 
   void scheduler_copies() {

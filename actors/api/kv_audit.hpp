@@ -1,6 +1,7 @@
-// The KV state of the whole engine as each of its owners sees it, for people and tests, and what
-// must hold between the views. Plain values; the parts are taken on the scheduler's FIFO paths, so
-// allocator and mover have seen all that the scheduler's view has sent. Never changes anything.
+// The KV state of the whole engine as scheduler, allocator and mover each see it, and what must
+// hold between the three views. Plain values. The request for it travels on the scheduler's FIFO
+// paths, so allocator and mover have handled everything that the scheduler's view has sent. Changes
+// nothing.
 #pragma once
 #include <functional>
 #include <optional>
@@ -17,7 +18,7 @@ struct block_counts {
   /// A block counts once for every lease it was given to or came back from.
   std::uint64_t allocated_total = 0, released_total = 0;
   std::uint64_t empty_releases = 0;
-  std::uint64_t evicted_total = 0;  ///< cached blocks that were needed for something else
+  std::uint64_t evicted_total = 0;  ///< cached blocks given to another lease
   bool operator==(const block_counts&) const = default;
 };
 
@@ -32,11 +33,11 @@ struct move_counts {
   std::uint32_t total = 0;
   std::uint32_t used = 0;  ///< reserved, filled or not
   std::uint32_t filled = 0;
-  std::uint32_t copies = 0;                           ///< leases with slots
-  std::uint32_t moving = 0;                           ///< moves under way: the pins
+  std::uint32_t copies = 0;  ///< leases with slots
+  std::uint32_t moving = 0;  ///< moves in flight, each of which pins its slots
   std::uint64_t reserved_total = 0, freed_total = 0;  ///< slots
-  std::uint64_t unknown_drops = 0;                    ///< drops of what is not here: normal
-  std::uint64_t stale_ends = 0;  ///< ends of what is not under way: late or repeated
+  std::uint64_t unknown_drops = 0;                    ///< drops of copies that do not exist: normal
+  std::uint64_t stale_ends = 0;  ///< ends of moves that are not in flight: late or repeated
   bool operator==(const move_counts&) const = default;
 };
 
@@ -44,12 +45,12 @@ struct move_counts {
 struct parked_census_line {
   lease_id lease;
   std::uint32_t slots = 0, filled = 0;
-  std::uint32_t moving = 0;  ///< blocks the move under way names
-  move_id move;              ///< none: at rest
+  std::uint32_t moving = 0;  ///< blocks that the move in flight names
+  move_id move;              ///< none: no move in flight
   bool out = false;
 };
 
-/// Something that happened to a request's lease; a repeated one is told once, with the time of the
+/// Something that happened to a request's lease. Repetitions are one entry, with the time of the
 /// last.
 struct kv_event {
   const char* what = "";
@@ -62,13 +63,12 @@ struct kv_request_view {
   request_id id;
   const char* state = "";
   std::optional<lease_id> lease;
-  std::optional<std::vector<block_id>>
-      blocks;                    ///< none: nothing is known of them (not granted yet, or retiring)
-  std::uint32_t computed = 0;    ///< tokens in them
-  bool asking = false;           ///< the allocator may be a block ahead
+  std::optional<std::vector<block_id>> blocks;  ///< none: not known (not granted yet, or retiring)
+  std::uint32_t computed = 0;                   ///< tokens in them
+  bool asking = false;           ///< a reserve is in flight: the allocator may be a block ahead
   std::optional<lease_id> copy;  ///< on the host tier
   std::uint32_t copy_blocks = 0;
-  bool copy_whole = false;       ///< all of it must be there; else it is on its way
+  bool copy_whole = false;       ///< all of it must be there; else it is being moved
   std::vector<kv_event> events;  ///< oldest first
 };
 struct kv_step_view {
@@ -95,7 +95,7 @@ struct kv_scheduler_part {
 struct kv_allocator_part {
   block_counts counts;
   std::vector<block_census_line> blocks;
-  std::uint64_t leaked = 0;  ///< ever found by the audit
+  std::uint64_t leaked = 0;  ///< blocks, over all audits
   std::string broken;
 };
 struct kv_mover_part {  ///< all zero without a host tier
@@ -112,22 +112,22 @@ struct kv_report {
   kv_mover_part mover;
 };
 
-/// Blocks named by the mover's moves under way: part of the leased ones.
+/// Blocks that moves in flight name. They are part of the leased ones.
 std::uint32_t moving_blocks(const kv_mover_part&);
-/// What is wrong, in words: conservation, leases and copies as both sides see them, the owners' own
-/// checks. Empty: sound.
+/// Every contradiction, as text: in the sums, between scheduler and allocator about leases, between
+/// scheduler and mover about copies, and what the owners' own checks found. Empty: none.
 std::vector<std::string> find_problems(const kv_report&);
 /// "3.1": request and epoch.
 std::string name_of(lease_id);
 
-/// What debugging asks of an engine. Every call is a message and returns at once.
+/// For the debugging endpoints. Every call sends a message and returns at once.
 class engine_probe {
  public:
   virtual ~engine_probe() = default;
   /// Calls back from engine threads, once with each part; not at all with the part of an actor that
   /// is dead or stuck.
   virtual void audit(std::function<void(kv_part)> answer) = 0;
-  /// The device's next step begins that much later.
+  /// Delays the device's next step by that much.
   virtual void freeze(std::uint32_t ms) = 0;
 };
 

@@ -1,6 +1,6 @@
-// What the runtime tells about itself while it runs. Implemented by net/server/metrics and by the
-// log; called from actor threads, so every call must be quick and thread-safe. Plain values, no
-// actor type.
+// What the runtime reports about itself while it runs. Implemented by net/server/metrics and by the
+// log; called from actor threads, in the middle of their handlers, so every call must be quick and
+// thread-safe. Plain values, no actor type.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -37,7 +37,7 @@ struct pool_record {
   std::uint64_t leaked = 0;           ///< leased, but to no lease the scheduler knows (last audit)
 };
 
-/// One copy between the tiers that is over, or given up as late.
+/// One copy between the tiers that is over, or was abandoned as late.
 struct move_record {
   bool out = true;  ///< to the host tier
   move_outcome outcome = move_outcome::ok;
@@ -48,7 +48,7 @@ struct move_record {
 /// The host tier's own counts, after each change.
 struct host_tier_record {
   std::uint64_t total = 0, used = 0;  ///< blocks
-  std::uint64_t leaked = 0;           ///< ever parked for nobody the scheduler knows; dropped
+  std::uint64_t leaked = 0;  ///< found by audits: copies that no live request owned; dropped
 };
 
 class observer {
@@ -62,8 +62,7 @@ class observer {
                            const pool_record& after) = 0;
   virtual void on_release_latency(double seconds) = 0;  ///< cause seen -> blocks back
   virtual void on_load(std::uint32_t running, std::uint32_t waiting) = 0;
-  /// `parked`: its blocks are on their way to the host tier; else they are dropped and computed
-  /// again.
+  /// `parked`: its blocks are moved to the host tier; else they are released and recomputed later.
   virtual void on_preemption(bool parked) = 0;
   virtual void on_move(const move_record&) = 0;
   virtual void on_host_tier(const host_tier_record&) = 0;

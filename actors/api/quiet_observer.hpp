@@ -1,4 +1,4 @@
-// An observer that hears nothing: whoever wants to hear only some of it derives from this. Owns
+// An observer that ignores everything: a base for observers that need only a few of the calls. Owns
 // nothing; safe from any thread.
 #pragma once
 #include "actors/api/observer.hpp"

@@ -16,7 +16,8 @@ namespace troupe {
 void add_to(caf::actor_system_config& config) {
   raise_default_stack();  // CAF's threads take the default, and detached actors compute on theirs
   config.add_message_types<caf::id_block::troupe>();
-  // Stealing polls with sleeps when idle and is late by milliseconds; sharing wakes at once.
+  // Work stealing polls with sleeps when idle: messages were measured 2.7 ms late at worst, against
+  // 0.13 ms under sharing.
   config.set("scheduler.policy", caf::atom("sharing"));
 }
 

@@ -12,9 +12,10 @@
 
 namespace troupe {
 
-/// Hangs on the system's own spawn server, which the system's destructor ends before it stops its
-/// threads: while this runs, messages can still be sent, and what is sent is handled or cleaned up
-/// before the system is gone.
+/// CAF 0.17 has no hook for "the system is about to end". This is attached to the system's own
+/// spawn server, which the system's destructor ends before it stops its threads: while
+/// actor_exited() runs, messages can still be sent, and each is handled or cleaned up before the
+/// system is gone.
 struct runtime_actors::system_watch final : caf::attachable {
   static constexpr std::size_t token_type = 0x7472;
 
@@ -36,10 +37,10 @@ struct runtime_actors::system_watch final : caf::attachable {
 };
 
 std::vector<caf::strong_actor_ptr> runtime_actors::shared::send_exits(
-    const caf::strong_actor_ptr& but) const {
+    const caf::strong_actor_ptr& except) const {
   std::vector<caf::strong_actor_ptr> sent;
   for (const auto& [id, weak] : alive)
-    if (auto actor = weak.lock(); actor && actor != but) {
+    if (auto actor = weak.lock(); actor && actor != except) {
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
       sent.push_back(std::move(actor));
     }
@@ -75,7 +76,7 @@ void runtime_actors::thread_refused(const std::system_error& e) {
 void runtime_actors::forget_when_gone(const caf::strong_actor_ptr& actor) {
   caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor(
       [shared = shared_, id = actor->id()] {
-        caf::weak_actor_ptr gone;  // outlives the lock
+        caf::weak_actor_ptr gone;  // declared before the lock, so dropped after it
         const std::lock_guard lock(shared->mutex);
         if (const auto found = shared->alive.find(id); found != shared->alive.end()) {
           gone = std::move(found->second);
@@ -91,14 +92,13 @@ bool runtime_actors::system_gone() const {
 }
 
 void runtime_actors::end_all(const caf::strong_actor_ptr& last) {
-  const auto end = [this](const caf::strong_actor_ptr& but) {
-    std::vector<caf::strong_actor_ptr>
-        ended;  // dropped after the lock: the last handle may end an actor, which takes it
+  const auto end = [this](const caf::strong_actor_ptr& except) {
+    std::vector<caf::strong_actor_ptr> ended;  // declared before the lock, so dropped after it
     std::unique_lock lock(shared_->mutex);
     shared_->closed = true;
     if (shared_->system_gone) return;
-    ended = shared_->send_exits(but);
-    const std::size_t left = but && shared_->alive.contains(but->id()) ? 1 : 0;
+    ended = shared_->send_exits(except);
+    const std::size_t left = except && shared_->alive.contains(except->id()) ? 1 : 0;
     shared_->changed.wait(lock,
                           [&] { return shared_->system_gone || shared_->alive.size() <= left; });
   };

@@ -1,7 +1,8 @@
-// The actors of one runtime inside a CAF system that may be somebody else's: spawned hidden, so
-// that the system never waits for them, counted until each is gone, ended together. Owned by the
-// runtime. When the system shuts down first, it ends them from the thread that does so and touches
-// nothing of the system afterwards. Decides nothing about requests.
+// The actors of one runtime, in a CAF system that may belong to a host program. They are spawned
+// hidden (a system waits for its visible actors before it ends, so ours could keep a host from
+// ending), counted until each is gone, and ended together. Owned by the runtime. When the system
+// shuts down first, they are ended from the thread that shuts it down, and nothing of the system is
+// touched afterwards. Decides nothing about requests.
 #pragma once
 #include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>
@@ -34,6 +35,8 @@ class runtime_actors {
     {
       const std::lock_guard lock(shared_->mutex);
       if (shared_->closed) return born;
+      // Under the lock, so that no actor is born between the last exit message and the wait for
+      // all.
       try {
         born = system_.spawn<Options + caf::hidden>(run, std::forward<Args>(args)...);
       } catch (const std::system_error& e) {
@@ -45,7 +48,8 @@ class runtime_actors {
     return born;
   }
 
-  /// Runs `what`, which may send to our actors, unless the system is gone; it can't go meanwhile.
+  /// Runs `what`, which may send to the runtime's actors, unless the system is gone. The system
+  /// cannot end while it runs.
   template <class What>
   void while_open(What&& what) const {
     const std::lock_guard lock(shared_->mutex);
@@ -54,7 +58,7 @@ class runtime_actors {
 
   bool system_gone() const;
   /// Refuses new actors, ends all but `last`, waits until they are gone, then ends `last`. Not from
-  /// an actor's thread.
+  /// an actor's thread: it would wait for itself.
   void end_all(const caf::strong_actor_ptr& last);
 
  private:
@@ -64,8 +68,9 @@ class runtime_actors {
     bool closed = false, system_gone = false;
     std::unordered_map<caf::actor_id, caf::weak_actor_ptr> alive;
     std::function<void()> on_system_end;
-    /// Called with the mutex held. What is returned must be dropped without it.
-    std::vector<caf::strong_actor_ptr> send_exits(const caf::strong_actor_ptr& but) const;
+    /// Called with the mutex held. The result must be dropped without it: the last handle of an
+    /// actor runs that actor's cleanup, which takes the mutex.
+    std::vector<caf::strong_actor_ptr> send_exits(const caf::strong_actor_ptr& except) const;
   };
   struct system_watch;
 

@@ -1,5 +1,5 @@
-// What the debugging endpoints reach of a runtime: messages to its scheduler and its executor.
-// Owned by the runtime; holds no state. Never waits for an answer.
+// What the debugging endpoints may send to a runtime: an audit request to its scheduler, a delay to
+// its executor. Owned by the runtime; holds no state; never waits for an answer.
 #pragma once
 #include "actors/api/kv_audit.hpp"
 #include "actors/protocol/scheduler.hpp"
@@ -14,7 +14,7 @@ class runtime_probe final : public core::engine_probe {
 
  private:
   protocol::scheduler_actor scheduler_;
-  caf::weak_actor_ptr executor_;  // a handle of a detached actor would keep its thread
+  caf::weak_actor_ptr executor_;  // weak: a handle of a detached actor would keep its thread alive
 };
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The CAF system a runtime lives in: a host's, checked, or one of its own. Internal to the runtime.
+// The CAF system of a runtime: a host's, after a check, or one of its own. Internal to the runtime.
 #pragma once
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -10,10 +10,10 @@
 namespace troupe {
 
 /// Throws std::invalid_argument, naming what the host has to do, when the system was made without
-/// add_to() or cannot run us.
+/// add_to() or has a scheduling policy that Troupe does not run under.
 void check_system(const caf::actor_system&);
 
-/// What `troupe serve` and programs without CAF use.
+/// For `troupe serve` and programs without CAF.
 class own_system {
  public:
   /// Throws thread_error when too few threads can be made. CAF itself cannot give up half-way: when

@@ -51,13 +51,13 @@ TEST_CASE("kv_audit: a count that does not add up is found", "[core]") {
   CHECK(only_problem(r) == "free 1 + leased 3 + cached 1 + quarantined 1 is not the total, 7");
   r = sound_report();
   r.allocator.counts.cached = 0, r.allocator.counts.free = 2;
-  CHECK(only_problem(r) == "the blocks, counted one by one, are not the allocator's counts");
+  CHECK(only_problem(r) == "the allocator's counts differ from its blocks counted one by one");
   r = sound_report();
   r.mover.copies.back().moving = 4;
   CHECK(only_problem(r) == "more blocks move than are leased");
   r = sound_report();
   r.mover.counts.used = 4;
-  CHECK(only_problem(r) == "the copies, counted one by one, are not the mover's counts");
+  CHECK(only_problem(r) == "the mover's counts differ from its copies counted one by one");
 }
 
 TEST_CASE("kv_audit: what an owner's own check says is told", "[core]") {
@@ -70,7 +70,7 @@ TEST_CASE("kv_audit: a lease that one side alone knows is found", "[core]") {
   auto r = sound_report();
   r.scheduler.requests.erase(r.scheduler.requests.begin());
   CHECK(only_problem(r) ==
-        "lease 1.1 holds 2 blocks of the allocator and the scheduler knows no such lease");
+        "lease 1.1 holds 2 blocks for the allocator and is unknown to the scheduler");
   r = sound_report();
   r.scheduler.requests.front().blocks->push_back(4);
   CHECK(only_problem(r) ==
@@ -88,13 +88,13 @@ TEST_CASE("kv_audit: a copy or a move that one side alone knows is found", "[cor
   auto r = sound_report();
   r.scheduler.requests[1].copy.reset();
   CHECK(only_problem(r) ==
-        "copy 2.1 has 2 places on the host tier and the scheduler knows no such copy");
+        "copy 2.1 has 2 slots of the host tier and is unknown to the scheduler");
   r = sound_report();
   r.scheduler.requests[1].copy_blocks = 3;
   CHECK(only_problem(r) == "copy 2.1 has 3 blocks for the scheduler and 2 for the mover");
   r = sound_report();
   r.mover.copies.back().move = move_id{8};
-  CHECK(only_problem(r) == "move 8 is under way and the scheduler knows no such move");
+  CHECK(only_problem(r) == "move 8 is in flight and is unknown to the scheduler");
   r = sound_report();
   r.mover.copies.pop_back();
   r.mover.counts.used = 2, r.mover.counts.copies = 1;  // the move is over, its answer on the way

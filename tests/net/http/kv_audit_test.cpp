@@ -102,7 +102,7 @@ TEST_CASE("kv_audit: what does not fit together is not sound and says why", "[ne
   probe.parts = {core::kv_scheduler_part{}, two_leased_of_four(), core::kv_mover_part{}};
   CHECK(contains(
       kv_audit(&probe, "").body,
-      R"({"sound":false,"problems":["lease 3.1 holds 2 blocks of the allocator and the scheduler)"));
+      R"({"sound":false,"problems":["lease 3.1 holds 2 blocks for the allocator and is unknown)"));
 }
 
 TEST_CASE("kv_audit: a part that does not come is named after the time", "[net]") {

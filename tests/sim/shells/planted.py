@@ -55,7 +55,7 @@ FAULTS = [
      "state->run([&] { state->machine.on_delivered(state->out); });", "(void)state;"),
     ("a stalled reader is not reported", SESSION, "self->send(context.scheduler, core::reader_stalled{id});", ""),
     ("a resumed reader is not reported", SESSION, "self->send(context.scheduler, core::reader_resumed{id});", ""),
-    ("a release is dropped", ALLOCATOR, "if (state->is_to_be_forgotten(ask)) return;",
+    ("a release is dropped", ALLOCATOR, "if (state->is_planted_leak(ask)) return;",
      "if (ask.why == core::end_reason::client_gone) return;"),
     ("a release is not answered", ALLOCATOR,
      "        self->send(scheduler, core::released{ask.lease, back.usable});\n", "        (void)back;\n"),
