@@ -54,19 +54,19 @@ TEST_CASE("kv_audit: a count that does not add up is found", "[core]") {
   CHECK(only_problem(r) == "the allocator's counts differ from its blocks counted one by one");
   r = sound_report();
   r.mover.copies.back().moving = 4;
-  CHECK(only_problem(r) == "more blocks move than are leased");
+  CHECK(only_problem(r) == "more blocks are being moved than are leased");
   r = sound_report();
   r.mover.counts.used = 4;
   CHECK(only_problem(r) == "the mover's counts differ from its copies counted one by one");
 }
 
-TEST_CASE("kv_audit: what an owner's own check says is told", "[core]") {
+TEST_CASE("kv_audit: what an owner's own check finds is reported", "[core]") {
   auto r = sound_report();
   r.scheduler.broken = "a", r.allocator.broken = "b", r.mover.broken = "c";
   CHECK(find_problems(r) == std::vector<std::string>{"scheduler: a", "allocator: b", "mover: c"});
 }
 
-TEST_CASE("kv_audit: a lease that one side alone knows is found", "[core]") {
+TEST_CASE("kv_audit: a lease that only one side knows is found", "[core]") {
   auto r = sound_report();
   r.scheduler.requests.erase(r.scheduler.requests.begin());
   CHECK(only_problem(r) ==
@@ -74,21 +74,20 @@ TEST_CASE("kv_audit: a lease that one side alone knows is found", "[core]") {
   r = sound_report();
   r.scheduler.requests.front().blocks->push_back(4);
   CHECK(only_problem(r) ==
-        "lease 1.1 has 3 blocks for the scheduler and 2 others for the allocator");
+        "lease 1.1 has 3 blocks for the scheduler and 2 different ones for the allocator");
   r = sound_report();
   r.scheduler.requests.front().blocks->pop_back();
   CHECK(only_problem(r) == "lease 1.1 has 1 blocks for the scheduler and 2 for the allocator");
-  r.scheduler.requests.front().asking = true;  // the answer is on its way
+  r.scheduler.requests.front().asking = true;  // the answer is in flight
   CHECK(find_problems(r).empty());
-  r.scheduler.requests.front().blocks.reset();  // retiring: not known
+  r.scheduler.requests.front().blocks.reset();  // retiring: the scheduler does not say
   CHECK(find_problems(r).empty());
 }
 
-TEST_CASE("kv_audit: a copy or a move that one side alone knows is found", "[core]") {
+TEST_CASE("kv_audit: a copy or a move that only one side knows is found", "[core]") {
   auto r = sound_report();
   r.scheduler.requests[1].copy.reset();
-  CHECK(only_problem(r) ==
-        "copy 2.1 has 2 slots of the host tier and is unknown to the scheduler");
+  CHECK(only_problem(r) == "copy 2.1 has 2 slots of the host tier and is unknown to the scheduler");
   r = sound_report();
   r.scheduler.requests[1].copy_blocks = 3;
   CHECK(only_problem(r) == "copy 2.1 has 3 blocks for the scheduler and 2 for the mover");
@@ -97,7 +96,7 @@ TEST_CASE("kv_audit: a copy or a move that one side alone knows is found", "[cor
   CHECK(only_problem(r) == "move 8 is in flight and is unknown to the scheduler");
   r = sound_report();
   r.mover.copies.pop_back();
-  r.mover.counts.used = 2, r.mover.counts.copies = 1;  // the move is over, its answer on the way
+  r.mover.counts.used = 2, r.mover.counts.copies = 1;  // the move is over, its answer in flight
   CHECK(find_problems(r).empty());
 }
 
@@ -106,7 +105,7 @@ TEST_CASE(
     "ended",
     "[core]") {
   lease_history history;
-  history.note(one, "granted", 1);  // nobody's
+  history.note(one, "granted", 1);  // of an unknown request: ignored
   CHECK(history.words(one.request) == "no events kept");
   history.begin(one.request, 10);
   history.note(one, "reserve", 20);
