@@ -1,5 +1,5 @@
-// The audit over the whole engine on real threads: sound in every kind of trouble, and able to find
-// a planted leak; and a frozen executor, which health tells.
+// The audit of the whole engine on real threads: it finds nothing in an engine that preempts, parks
+// and loses clients, and finds a planted leak. And a frozen executor, which health reports.
 #include <catch2/catch.hpp>
 #include <random>
 #include <thread>
@@ -48,7 +48,7 @@ struct audited_engine {
     return out;
   }
 
-  core::kv_report look() {
+  core::kv_report audit() {
     struct parts {
       std::mutex mutex;
       std::condition_variable changed;
@@ -83,7 +83,7 @@ using problems = std::vector<std::string>;
 
 TEST_CASE("audit: an idle engine is sound and all its blocks are free", "[actor]") {
   audited_engine w(32);
-  const auto report = w.look();
+  const auto report = w.audit();
   CHECK(find_problems(report) == problems{});
   CHECK(report.allocator.counts.free == 32);
   CHECK(report.allocator.blocks.size() == 32);
@@ -98,7 +98,7 @@ TEST_CASE("audit: a held step shows whom it names, what they hold and how they g
   w.device->hold();
   auto one = w.start(std::vector<token_id>(40, 50), 20);
   REQUIRE(w.device->wait_started(1));
-  const auto report = w.look();
+  const auto report = w.audit();
   CHECK(find_problems(report) == problems{});
   REQUIRE(report.scheduler.step);
   CHECK(report.scheduler.step->requests == std::vector<core::request_id>{one.handle->id()});
@@ -117,7 +117,7 @@ TEST_CASE("audit: a held step shows whom it names, what they hold and how they g
   CHECK(w.watcher.wait_whole());
 }
 
-TEST_CASE("audit: every look into an engine that preempts, parks and loses clients is sound",
+TEST_CASE("audit: every audit of an engine that preempts, parks and loses clients is sound",
           "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 8;
@@ -132,19 +132,19 @@ TEST_CASE("audit: every look into an engine that preempts, parks and loses clien
     all.push_back(w.start({40 + i % 20, 50, 60}, 40 + random() % 17));
     if (i % 3 == 2)
       all[random() % all.size()].handle->cancel(core::end_reason::client_gone, w.engine->now());
-    const auto report = w.look();
+    const auto report = w.audit();
     CHECK(find_problems(report) == problems{});
     moved |= !report.mover.copies.empty();
     if (i % 8 == 7) all[static_cast<std::size_t>(i) - 7].sink->wait_end();
   }
   for (const auto& one : all) {
     REQUIRE(one.sink->wait_end());
-    CHECK(find_problems(w.look()) == problems{});
+    CHECK(find_problems(w.audit()) == problems{});
   }
   CHECK(w.watcher.wait_whole());
   CHECK(w.watcher.preemptions > 0);
   CHECK(moved == (settings.kv_offloading_bytes > 0));
-  CHECK(w.look().mover.counts.used == 0);
+  CHECK(w.audit().mover.counts.used == 0);
 }
 
 TEST_CASE("audit: a release that is lost is found, its blocks are set aside and serving goes on",
@@ -161,22 +161,22 @@ TEST_CASE("audit: a release that is lost is found, its blocks are set aside and 
   REQUIRE(victim.sink->wait_end());
   REQUIRE(w.watcher.wait([&] { return w.watcher.pool.quarantined > 0; }, 2s));
   REQUIRE(w.watcher.wait([&] { return !w.watcher.violations.empty(); }, 2s));
-  const auto report = w.look();
-  CHECK(find_problems(report) == problems{});  // set aside is not lost
+  const auto report = w.audit();
+  CHECK(find_problems(report) == problems{});  // quarantined blocks are accounted for
   const auto& counts = report.allocator.counts;
   CHECK(counts.quarantined == 3);
   CHECK(counts.free == 13);
   CHECK(report.allocator.leaked == 3);
   CHECK(w.watcher.pool.leaked == 3);
   REQUIRE(w.watcher.violations.size() == 1);
-  const auto& told = w.watcher.violations.front();
-  CHECK(told.starts_with("3 blocks were leased to nobody the scheduler knows: lease " +
-                         std::to_string(victim.handle->id().value) + ".1 ("));
-  CHECK(told.find("release ") != told.npos);
-  CHECK(told.find("ended ") != told.npos);
+  const auto& violation = w.watcher.violations.front();
+  CHECK(violation.starts_with("3 blocks were leased to nobody the scheduler knows: lease " +
+                              std::to_string(victim.handle->id().value) + ".1 ("));
+  CHECK(violation.find("release ") != violation.npos);
+  CHECK(violation.find("ended ") != violation.npos);
   for (int i = 0; i < 10; ++i) REQUIRE(w.start({45, 46 + i}, 60).sink->wait_end());
   CHECK(w.watcher.wait([&] { return w.watcher.pool.used == 0; }));
-  CHECK(w.look().allocator.counts.quarantined == 3);
+  CHECK(w.audit().allocator.counts.quarantined == 3);
   CHECK(w.watcher.violations.size() == 1);
 }
 
@@ -195,7 +195,7 @@ TEST_CASE(
   CHECK(health.running == 1);
   one.handle->cancel(core::end_reason::client_gone, w.engine->now());
   CHECK_FALSE(one.sink->wait([&] { return one.sink->ends > 0; }, 50ms));
-  CHECK(std::string(w.look().scheduler.requests.at(0).state) == "retiring");
+  CHECK(std::string(w.audit().scheduler.requests.at(0).state) == "retiring");
   REQUIRE(one.sink->wait_end());
   CHECK(std::chrono::steady_clock::now() - frozen_at >= 350ms);
   CHECK(w.watcher.wait_whole());
@@ -207,7 +207,8 @@ TEST_CASE(
   CHECK(w.engine->health().stalled_us == 0);
 }
 
-TEST_CASE("audit: C191 a dead executor fails health at once, and who waits is told so", "[actor]") {
+TEST_CASE("audit: C191 a dead executor fails health at once, and waiting clients get their end",
+          "[actor]") {
   audited_engine w(32);
   CHECK_FALSE(w.engine->health().failed);
   w.device->hold();
@@ -233,13 +234,13 @@ TEST_CASE(
     auto one = w.start(std::vector<token_id>(length, 40 + round % 50), 400);
     REQUIRE(w.device->wait_started(before + 2));  // the second one decodes
     w.device->hold();
-    CHECK(w.look().allocator.counts.leased >= (length + 16) / 16);
+    CHECK(w.audit().allocator.counts.leased >= (length + 16) / 16);
     one.handle->cancel(core::end_reason::client_gone, w.engine->now());
     w.device->let_go();
     REQUIRE(one.sink->wait_end());
   }
   CHECK(w.watcher.wait_whole());
-  const auto report = w.look();
+  const auto report = w.audit();
   CHECK(find_problems(report) == problems{});
   CHECK(report.allocator.counts.free == 32);  // forgotten: its client left
 }
@@ -263,7 +264,7 @@ TEST_CASE("audit: C032 at every idle point of a mixed load the pool is whole, wi
     }
     for (const auto& one : all) REQUIRE(one.sink->wait_end());
     REQUIRE(w.watcher.wait_whole());
-    const auto report = w.look();
+    const auto report = w.audit();
     CHECK(find_problems(report) == problems{});
     CHECK(report.allocator.counts.leased == 0);
     CHECK(report.allocator.counts.free + report.allocator.counts.cached == 64);

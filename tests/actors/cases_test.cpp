@@ -136,7 +136,7 @@ TEST_CASE("runtime: C047 those who leave the queue never stop the one that runs"
 }
 
 TEST_CASE(
-    "runtime: C052 neither scheduler nor device ever waits for a reader, and nobody's messages "
+    "runtime: C052 neither scheduler nor device ever waits for a reader, and no actor's messages "
     "pile up",
     "[actor]") {
   runtime_config settings;
@@ -152,7 +152,7 @@ TEST_CASE(
     stalled.push_back(w.start(std::move(request), false));  // the first delta is never acknowledged
   }
   w.let_go();
-  // Each is told one delta, and pauses within its bound.
+  // Each gets one delta, and pauses within its bound.
   for (const auto& one : stalled)
     REQUIRE(one.sink->wait([&] { return one.sink->outstanding == 1; }));
   std::uint64_t last = 0;
@@ -208,8 +208,8 @@ TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is floo
   if (how == 1)
     for (auto& one : all) one.sink.reset();
   if (how == 2) w.engine->stop(core::end_reason::shutdown);
-  if (how == 1)  // nobody looks at a sink that is paused until there is something to tell it: the
-                 // connection cancels
+  if (how == 1)  // a paused session finds out only when it has text to deliver, so the connection
+                 // must cancel
     for (const auto& one : all) leave(w, one);
   REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 4; }));
   const auto expected = how == 2   ? core::end_reason::shutdown
@@ -279,8 +279,8 @@ TEST_CASE("runtime: C197 ten requests in all states end by name when an engine a
   REQUIRE(all[0].sink->wait([&] { return all[0].sink->text.size() > 2; }));
   if (amid_step) w.hold(), w.device->wait_started(w.device->steps_started() + 1);
   w.engine->crash(role);
-  if (amid_step && role != runtime::role::executor)  // a step that is running cannot be
-                                                     // interrupted, everybody else can
+  // A running step cannot be interrupted; the other actors end at once.
+  if (amid_step && role != runtime::role::executor)
     for (const auto& one : all) REQUIRE(one.sink->wait([&] { return one.sink->ends == 1; }, 5s));
   w.let_go();
   for (const auto& one : all) {

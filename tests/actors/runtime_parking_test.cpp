@@ -81,7 +81,7 @@ TEST_CASE("runtime: copies that fail or come back spoilt end in computing again,
 }
 
 TEST_CASE(
-    "runtime: C157 a copy that hangs stops nobody else, and its blocks come back when it ends",
+    "runtime: C157 a copy that hangs stops no other request, and its blocks come back when it ends",
     "[actor]") {
   crowd c;
   c.w.device->hold_copies();

@@ -193,13 +193,13 @@ TEST_CASE(
   CHECK(two.sink->finish.reason == core::end_reason::engine_failed);
   REQUIRE(w.watcher.wait([&] { return !w.fatal.empty(); }));
   CHECK(w.engine->health().failed);
-  auto late = w.start(ask({42}, 5));  // a request after the end is told so as well
+  auto late = w.start(ask({42}, 5));  // a request after the failure gets the same end
   REQUIRE(late.sink->wait_end());
   CHECK(late.sink->finish.reason == core::end_reason::engine_failed);
   CHECK(w.fatal.size() == 1);
 }
 
-TEST_CASE("runtime: health tells how long no step has retired while work waits", "[actor]") {
+TEST_CASE("runtime: health reports how long no step has retired while work waits", "[actor]") {
   world w;
   CHECK(w.engine->health().stalled_us == 0);
   w.hold();
@@ -258,7 +258,7 @@ TEST_CASE("runtime: special-token text of a user stays text, the template's beco
   CHECK_THROWS_WITH(w.engine->encode(request), Catch::Contains("999999"));
 }
 
-TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, decoding or done",
+TEST_CASE("runtime: a handle says whether its request is queued, in prefill, decoding or done",
           "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 1;
@@ -282,8 +282,7 @@ TEST_CASE("runtime: a handle tells whether its request is queued, in prefill, de
   CHECK(reaches(two.handle, core::life_phase::done));
 }
 
-TEST_CASE("runtime: handle and sink may outlive it, and nobody hears of their end any more",
-          "[actor]") {
+TEST_CASE("runtime: handle and sink may outlive it, and their use then has no effect", "[actor]") {
   std::optional<world> w(std::in_place);
   auto over = w->start(ask({40}, 5));
   REQUIRE(over.sink->wait_end());

@@ -1,7 +1,7 @@
-// A backend whose "KV cache" is the token history itself (history_pool): a wrong table, a block
-// shared or freed too early, or a token planned twice changes the text. A step can be held open,
-// slowed, failed; so can a copy, which reads or writes its blocks only when it ends, so that a
-// block given away too early changes a text, too.
+// A backend whose "KV cache" is the token history itself (history_pool): a wrong block table, a
+// block shared or freed too early, or a token planned twice changes the text. A step can be held,
+// slowed or failed. So can a copy: it reads or writes its blocks only when it ends, the latest
+// moment that a real device could, so that a block given away too early changes a text as well.
 #pragma once
 #include <atomic>
 #include <chrono>
