@@ -10,11 +10,13 @@ namespace {
 
 constexpr std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
 
-// What a piece costs while it waits; the constant stands for the object itself.
+// Bytes that a waiting piece counts for against outbound_bytes_max; 48 stands for the object
+// itself.
 std::uint64_t cost_of(const token_piece& p) {
   return 48 + p.bytes.size() + p.top.size() * sizeof(p.top[0]);
 }
 
+// Ends that the answer itself reached, rather than a client, a deadline or a failure.
 bool natural(end_reason why) {
   return why == end_reason::end_token || why == end_reason::stop_token ||
          why == end_reason::stop_confidence || why == end_reason::stop_repetition ||
@@ -69,7 +71,7 @@ void session_machine::on_prompt(std::string text, std::vector<token_piece> piece
 }
 
 void session_machine::on_token(decoded_token t, time_us now, session_effects& out) {
-  if (finished_ || cancelled_) return;  // late: dropped and not counted
+  if (finished_ || cancelled_) return;  // late: neither shown nor counted, so usage has no races
   if (++completion_tokens_ == 1) cached_tokens_ = t.cached_tokens;
   if (t.is_end) return;
   const bool may_stop = completion_tokens_ > options_.min_tokens;
@@ -77,7 +79,7 @@ void session_machine::on_token(decoded_token t, time_us now, session_effects& ou
   const auto start = fed_;
   fed_ += t.text.size();
   if (options_.want_logprobs) {
-    // Without text of its own (half a character) it belongs to the text that comes next.
+    // A token without text of its own (part of a UTF-8 character) belongs to the text that follows.
     pieces_.push_back({std::move(t.piece), start, std::max(fed_, start + 1)});
   }
   auto text = matcher_.push(t.text, may_stop);
@@ -108,7 +110,7 @@ void session_machine::on(const ended& m, std::string tail, session_effects& out)
     prompt_tokens_ = m.prompt_tokens;
     end.times = m.times;
     cached_tokens_ = m.cached_tokens;
-    if (cancelled_) {  // tokens may have been dropped: nobody says that the text is whole
+    if (cancelled_) {  // tokens may have been dropped, so this text must not count as whole
       tail.clear();
       if (natural(end.reason)) {
         end.reason = *cancelled_;
@@ -178,8 +180,8 @@ void session_machine::release_pieces(std::uint64_t ready_up_to, std::uint64_t st
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-// The text before the stop (or up to its end, when it is shown) goes out, with the pieces that have
-// a part in it.
+// Releases the text before the stop (or up to its end, when it is included), with the pieces that
+// have a part in it.
 void session_machine::conclude_stop(generation_end& end, std::string text) {
   end.reason = end_reason::stop_string;
   end.stop_string = matcher_.matched();
@@ -187,8 +189,8 @@ void session_machine::conclude_stop(generation_end& end, std::string text) {
   release_pieces(everything, shown_);
 }
 
-// The answer is over for the reason that `end` names. The end may complete a stop, or decide for
-// one; it then takes the place of a natural reason, and only cuts the text under any other.
+// The answer ended for the reason in `end`. The last text, or the end itself, may complete a stop
+// string: that replaces a natural reason; under any other reason it only cuts the text.
 void session_machine::conclude_text(generation_end& end, const std::string& tail) {
   fed_ += tail.size();
   auto text = matcher_.push(tail, completion_tokens_ > options_.min_tokens);
@@ -205,7 +207,7 @@ void session_machine::conclude_text(generation_end& end, const std::string& tail
   }
 }
 
-// Has the answer, with this token, `times` equal runs of `ngram` tokens at its end?
+// Does the answer, with this token, end in the same `ngram` tokens `times` times in a row?
 bool session_machine::repeats(token_id token) {
   if (!options_.repetition) return false;
   const auto [ngram, times] = *options_.repetition;
@@ -237,7 +239,8 @@ void session_machine::deliver_if_possible(session_effects& out) {
   out.emplace_back(session_effect::deliver{std::move(delta)});
 }
 
-// Only what the reader could have counts: text held back for a possible stop is not its fault.
+// Only text that could be delivered counts: what is held back for a possible stop is not the
+// reader's fault. Resuming at half the limit keeps a reader near it from pausing with every token.
 void session_machine::watch_reader(session_effects& out) {
   if (finished_ || cancelled_) return;
   if (!stalled_ && outstanding_ && pending_bytes_ > options_.outbound_bytes_max) {
@@ -279,7 +282,7 @@ void session_machine::quit(session_effects& out) {
   out.emplace_back(session_effect::quit{});
 }
 
-// ---- looking
+// ---- for the explorer
 
 void session_machine::add_to(state_hash& h) const {
   const auto add = [&h](const generation_delta& d) {

@@ -1,6 +1,6 @@
-// One request as its client sees it: text stops and repetition, hold-back, coalescing with a credit
-// of one delta, the slow reader's limit, late tokens dropped, one terminal event. Pure: text comes
-// in decoded; no tokenizer, clock, CAF.
+// One request as its client sees it: stops by text and repetition, text held back for a possible
+// stop, pieces joined while one is outstanding, the slow reader's limit, late tokens dropped, one
+// terminal event. Pure: text comes in decoded; no tokenizer, clock or CAF.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ struct session_options {
   request_id request;
   stop_rules stop;
   std::optional<repetition_stop> repetition;
-  std::uint32_t min_tokens = 0;  ///< so many tokens complete no stop of either kind
+  std::uint32_t min_tokens = 0;  ///< no stop is completed by the first so many tokens
   bool want_logprobs = false;
   std::uint64_t outbound_bytes_max =
       256 << 10;  ///< text and pieces waiting for the reader beyond this: it has stalled
@@ -62,8 +62,8 @@ class session_machine {
  public:
   explicit session_machine(session_options);
 
-  /// The prompt is long and still being read: until on_submitted() nobody else knows of the
-  /// request, and a cancel, which may also be for a deadline, ends it here.
+  /// The prompt is long and still being read. Until on_submitted() the scheduler does not know the
+  /// request, so a cancel (also one for a deadline) ends it here.
   void on_reading() { reading_ = true; }
   void on_submitted() { reading_ = false; }
   void on(const admitted&, session_effects&);
@@ -82,12 +82,12 @@ class session_machine {
   bool finished() const;      ///< the client has its terminal event
   token_usage usage() const;  ///< so far
   bool operator==(const session_machine&) const = default;
-  /// All that decides what it will do, but for its options; see state_hash.
+  /// Everything that decides what it will do, except its options; see state_hash.
   void add_to(state_hash&) const;
 
  private:
-  // A log-probability piece waits for its text: it goes out once `shown_` has reached `ready`, and
-  // never when its text starts behind a stop. Offsets count bytes of generated text.
+  // A token's log-probabilities go out together with its text: once `shown_` has reached `ready`,
+  // and never when its text starts after a stop. Offsets count bytes of generated text.
   struct waiting_piece {
     token_piece piece;
     std::uint64_t start = 0;
@@ -113,17 +113,17 @@ class session_machine {
   std::uint32_t completion_tokens_ = 0;
   std::vector<token_id> recent_;  // the last `ngram` tokens of the answer, a ring
   std::uint32_t recent_at_ = 0;   // where in recent_ the next token goes
-  std::uint64_t repeated_ = 0;    // so many tokens in a row equal the one `ngram` before them
+  std::uint64_t repeated_ = 0;    // length of the run of tokens equal to the one `ngram` before
   std::uint64_t fed_ = 0;         // bytes of text given to the matcher
-  std::uint64_t shown_ = 0;       // bytes of it that came out
+  std::uint64_t shown_ = 0;       // bytes of it that the matcher released
   std::vector<waiting_piece> pieces_;
   generation_delta prompt_, pending_;    // undelivered
   std::uint64_t pending_bytes_ = 0;      // cost of prompt_ and pending_
-  bool reading_ = false;                 // the scheduler has not been told of the request
-  bool outstanding_ = false;             // a delta is at the client, not yet confirmed
-  bool stalled_ = false;                 // the scheduler has been told
+  bool reading_ = false;                 // the request is not submitted yet
+  bool outstanding_ = false;             // a delta is delivered and not yet confirmed
+  bool stalled_ = false;                 // reported to the scheduler
   std::optional<end_reason> cancelled_;  // passed on to the scheduler
-  bool gone_ = false;                    // nobody reads any more
+  bool gone_ = false;                    // the client left: nothing is delivered any more
   bool finished_ = false;
   bool quit_ = false;
 };

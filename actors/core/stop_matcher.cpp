@@ -9,7 +9,8 @@ namespace troupe::core {
 
 namespace {
 
-// Classic prefix function, shifted by one so that index k speaks of the first k bytes.
+// The prefix function of Knuth, Morris and Pratt, shifted by one: index k is about the first k
+// bytes.
 std::vector<std::uint32_t> fallback_table(const std::string& stop) {
   std::vector<std::uint32_t> table(stop.size() + 1, 0);
   std::uint32_t k = 0;
@@ -25,8 +26,8 @@ bool is_line_break(char c) {
   return c == '\n' || c == '\r';
 }
 
-// The character that `text` begins with; 0 when its bytes are none, nothing when they are not all
-// here. `text` is not empty.
+// The character that `text` (not empty) begins with; 0 for bytes that are no character, nullopt while
+// some of its bytes are missing.
 std::optional<char32_t> first_character(std::string_view text) {
   const auto step = next_utf8(text);
   if (step.state == utf8_state::incomplete) return std::nullopt;
@@ -58,7 +59,7 @@ bool stop_matcher::is_word(char32_t code) const {
          (code >= '0' && code <= '9') || code == '_';
 }
 
-// Does the text before held_[offset] let a match begin there?
+// May a match begin at held_[offset], by the text before it?
 bool stop_matcher::opens(std::size_t offset) const {
   if (offset == 0) return held_opens_;
   if (boundary_ == stop_boundary::line) return is_line_break(held_[offset - 1]);
@@ -69,8 +70,8 @@ bool stop_matcher::may_start(std::uint64_t at) const {
   return boundary_ == stop_boundary::none || opens(static_cast<std::size_t>(at - held_start()));
 }
 
-// Does the character at `end`, whose first byte is here, let a match end before it? Nothing while
-// it is not whole.
+// May a match end before the character at `end`, whose first byte is known? Nullopt while some of
+// its bytes are missing.
 std::optional<bool> stop_matcher::closes(std::uint64_t end) const {
   const auto behind = std::string_view(held_).substr(static_cast<std::size_t>(end - held_start()));
   if (boundary_ == stop_boundary::line) return is_line_break(behind[0]);
@@ -81,8 +82,8 @@ std::optional<bool> stop_matcher::closes(std::uint64_t end) const {
 
 // ---- matches
 
-// Answers whether the stop is complete with this byte. Starts that no match may have are left out
-// at once, so that nothing is held back for them.
+// Is the stop complete with this byte? Starts that the boundary rules out are skipped at once, so
+// that no text is held back for them.
 bool stop_matcher::advance(automaton& a, char c) const {
   while (a.state > 0 && a.stop[a.state] != c) a.state = a.fallback[a.state];
   if (a.stop[a.state] == c) ++a.state;
@@ -97,19 +98,20 @@ bool stop_matcher::beats_candidate(std::uint64_t start, std::size_t length) cons
          (start == candidate_->start && length > stops_[candidate_->which].stop.size());
 }
 
-void stop_matcher::settle(const match& m) {
+void stop_matcher::accept(const match& m) {
   if (!candidate_ || beats_candidate(m.start, stops_[m.which].stop.size())) candidate_ = m;
 }
 
-void stop_matcher::settle_awaiting() {
+void stop_matcher::decide_awaiting() {
   std::erase_if(awaiting_, [this](const match& m) {
     const auto good = closes(m.start + stops_[m.which].stop.size());
-    if (good == true) settle(m);
+    if (good == true) accept(m);
     return good.has_value();
   });
 }
 
-// May something that is not certain yet beat the candidate?
+// May a match that is not certain yet beat the candidate? Then the candidate must wait: without
+// this "earliest start wins" would depend on how the text is cut into tokens.
 bool stop_matcher::undecided() const {
   return std::any_of(awaiting_.begin(), awaiting_.end(),
                      [&](const match& m) {
@@ -138,12 +140,12 @@ std::string stop_matcher::push(std::string_view text, bool may_match) {
   for (const char c : text) {
     held_.push_back(c);
     ++fed_;
-    if (!awaiting_.empty()) settle_awaiting();
+    if (!awaiting_.empty()) decide_awaiting();
     for (std::size_t i = 0; i < stops_.size(); ++i) {
       if (advance(stops_[i], c) && may_match) {
         const match m{fed_ - stops_[i].stop.size(), i};
         if (boundary_ == stop_boundary::none)
-          settle(m);
+          accept(m);
         else
           awaiting_.push_back(m);
       }
@@ -153,7 +155,7 @@ std::string stop_matcher::push(std::string_view text, bool may_match) {
   return release();
 }
 
-// What no match can touch any more.
+// The text that no match can contain any more.
 std::string stop_matcher::release() {
   auto from = candidate_ ? candidate_->start : fed_;
   for (const auto& m : awaiting_) from = std::min(from, m.start);
@@ -167,7 +169,8 @@ std::string stop_matcher::release() {
 
 std::string stop_matcher::flush() {
   if (matched_) return {};
-  for (const auto& m : std::exchange(awaiting_, {})) settle(m);
+  for (const auto& m : std::exchange(awaiting_, {}))
+    accept(m);  // the end of the text is a boundary
   if (candidate_) return conclude();
   return std::exchange(held_, {});
 }

@@ -1,7 +1,8 @@
-// Stop strings over a growing text: answers what may be shown, holds back what may still become a
-// stop. The match that starts earliest wins, ties by the longer; with a boundary only matches that
-// stand alone count. Linear in the text; memory bounded by the longest stop and the character
-// behind it. Copyable.
+// Stop strings over a growing text: returns the text that is safe to show and holds back what may
+// still become a stop, across token boundaries. The match that starts earliest wins, ties by the
+// longer; with a boundary only matches that stand alone count. Linear in the text (one
+// Knuth-Morris-Pratt automaton per stop); memory bounded by the longest stop and the character
+// after it. Copyable.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +19,9 @@ namespace troupe::core {
 struct stop_rules {
   std::vector<std::string> stops;  ///< empty ones stop nothing
   bool include_stop = false;       ///< the stop is shown
-  /// word: no word character stands before or behind the stop. line: a line begins with it and a
-  /// line break (\n or \r) follows it. Start and end of the text are boundaries; the character
-  /// behind a stop is awaited before it counts.
+  /// word: neither the character before the stop nor the one after it is a letter, digit or `_`.
+  /// line: the stop begins a line and a line break (\n or \r) follows it. Start and end of the text
+  /// are boundaries; a stop counts only when the character after it is known.
   stop_boundary boundary = stop_boundary::none;
   /// Whether a code point past ASCII is a letter or digit; null: all are. Of ASCII it is letters,
   /// digits and `_`.
@@ -32,24 +33,24 @@ class stop_matcher {
  public:
   explicit stop_matcher(stop_rules rules);
 
-  /// Adds text; answers what is safe to show now (whole UTF-8 characters when fed whole
+  /// Adds text; returns what is safe to show now (whole UTF-8 characters when given whole
   /// characters). After a match everything else is dropped. `may_match` = false: a stop that this
   /// text completes does not count.
   std::string push(std::string_view text, bool may_match = true);
-  /// The end of the text: what was held back, without the stop that the end has decided for.
+  /// The end of the text: what was held back, without a stop that the end completes.
   std::string flush();
   /// The stop string that matched, once it is certain.
   const std::optional<std::string>& matched() const { return matched_; }
 
   bool operator==(const stop_matcher&) const = default;
-  /// All that decides what it will answer, but for its rules; see state_hash.
+  /// Everything that decides its future answers, except its rules; see state_hash.
   void add_to(state_hash&) const;
 
  private:
   // One automaton per stop: `fallback[k]` is the longest proper prefix of the stop that ends its
-  // first k bytes, `state` how many of its bytes the text ends with now, so fed_ - state is where
-  // the earliest match begins that may still come. Always below the stop's length: what is complete
-  // has become a `match`.
+  // first k bytes; `state` is how many of its bytes the text ends with now, so the earliest match
+  // that may still come begins at fed_ - state. `state` stays below the stop's length: a complete
+  // stop has become a `match`.
   struct automaton {
     std::string stop;
     std::vector<std::uint32_t> fallback;
@@ -68,8 +69,8 @@ class stop_matcher {
   std::optional<bool> closes(std::uint64_t end) const;
   bool is_word(char32_t code) const;
   bool beats_candidate(std::uint64_t start, std::size_t length) const;
-  void settle(const match&);
-  void settle_awaiting();
+  void accept(const match&);
+  void decide_awaiting();
   bool undecided() const;
   std::string conclude();
   std::string release();
@@ -82,8 +83,8 @@ class stop_matcher {
   std::uint64_t fed_ = 0;           // bytes seen so far
   std::string held_;                // the last bytes seen, not yet shown
   bool held_opens_ = true;          // the text before held_ lets a match begin there
-  std::vector<match> awaiting_;     // complete, the character behind them is not here yet
-  std::optional<match> candidate_;  // counts, but an earlier or longer one may still come
+  std::vector<match> awaiting_;     // complete; the character after them is not known yet
+  std::optional<match> candidate_;  // certain, unless an earlier or longer one completes
   std::optional<std::string> matched_;
 };
 

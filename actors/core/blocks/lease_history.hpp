@@ -1,6 +1,6 @@
-// The last events of every live request's leases and of the last requests that ended: what a report
-// of a leak tells. Kept by the scheduler's shell, beside the machine; decides nothing. Pure: time
-// comes in. Bounded: 8 events per request, 32 ended requests.
+// The last events of every live request's leases and of the requests that ended last, for the
+// report of a leak and for /debug/kv. Kept by the scheduler's shell, beside the machine; decides
+// nothing. Pure: time comes in. Bounded: 8 events per request, 32 ended requests.
 #pragma once
 #include <array>
 #include <deque>
@@ -18,14 +18,14 @@ class lease_history {
   static constexpr std::size_t events_kept = 8, ended_kept = 32;
 
   void begin(request_id, time_us at);
-  /// `what` must be a literal. Of unknown requests: nothing. Equal events in a row become one.
+  /// `what` must be a literal. Unknown requests are ignored. Equal events in a row become one.
   void note(lease_id, const char* what, time_us at);
   /// Under the request's latest lease.
   void note(request_id, const char* what, time_us at);
   void end(request_id, time_us at);
 
   std::vector<kv_event> of(request_id) const;
-  /// "reserve 12 us, granted 310 us, ..." after the first of them; says so when nothing is kept.
+  /// "admitted +0 us, reserve 3.1 +12 us, ...": times from the first event. "no events kept" if so.
   std::string words(request_id) const;
 
  private:

@@ -229,7 +229,7 @@ std::string move_ledger::check() const {
   return {};
 }
 
-// Slots are alike: how many a copy has counts, not which.
+// All slots are equal: how many a copy has decides its future, not which.
 void move_ledger::add_to(state_hash& h) const {
   h.add(total_).add(free_.size()).add(copies_.size());
   for (const auto& [lease, at] : copies_) {

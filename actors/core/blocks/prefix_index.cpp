@@ -81,7 +81,7 @@ std::string prefix_index::check() const {
   std::set<node_id> roots;
   for (const auto& [scope, root] : roots_) roots.insert(root);
   if (roots.size() != roots_.size()) return "every scope has a root of its own";
-  node_id parent = 0;  // of the edges just seen: they come in its order
+  node_id parent = 0;  // of the last edge: edges are ordered by parent
   for (const auto& [from, id] : edges_) {
     const auto place = nodes_.find(id);
     if (place == nodes_.end() || place->second.from != from)
@@ -98,7 +98,8 @@ std::string prefix_index::check() const {
   return roots.empty() ? "" : "a scope without blocks is forgotten";
 }
 
-// Scope by scope, a chain behind its beginning, so that the order in which they came is forgotten.
+// Scope by scope, each chain from its start, so that the hash does not depend on the order of
+// adding.
 void prefix_index::add_to(state_hash& h) const {
   h.add(nodes_.size());
   for (const auto& [scope, root] : roots_) {

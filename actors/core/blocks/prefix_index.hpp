@@ -1,6 +1,7 @@
-// Token chain to KV block: a tree whose nodes are full, computed blocks and whose edges are the
-// tokens in them. Tokens are compared in full, never a hash alone. Owned by block_ledger, which
-// knows who uses a block; this knows only what is in it. Copyable and hashable.
+// From chains of tokens to KV blocks: a tree whose nodes are full, computed blocks and whose edges
+// are the tokens in them, as SGLang's radix cache, but in whole blocks. Tokens are compared in
+// full, never by a hash alone: a collision would answer one client with another's prompt. Owned by
+// block_ledger, which knows who uses a block; this knows only what is in it. Copyable and hashable.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,7 +14,7 @@
 
 namespace troupe::core {
 
-/// A place in the tree; counted up, never reused. 0 is the beginning of every scope.
+/// A node of the tree; counted up, never reused. 0 is the start of every scope.
 using node_id = std::uint64_t;
 
 class prefix_index {
@@ -23,23 +24,23 @@ class prefix_index {
     node_id last = 0;              ///< where it ends
     bool operator==(const hit&) const = default;
   };
-  /// Looks at the first `most` blocks of `tokens` at most, `block_size` tokens each.
+  /// Compares at most the first `most` blocks of `tokens`, `block_size` tokens each.
   hit find(const cache_scope&, std::span<const token_id> tokens, std::uint32_t block_size,
            std::uint32_t most) const;
 
-  /// `block`, which is not in the tree, holds `tokens` behind `parent`: their place. Where another
-  /// block holds the same already, that one stays the one that is found. 0: the parent is no longer
-  /// in the tree, nothing was added.
+  /// `block`, which is not in the tree, holds `tokens` after `parent`. Returns their node: when
+  /// another block holds the same tokens already, that block stays the one that is found. 0: the
+  /// parent is no longer in the tree, nothing was added.
   node_id add(const cache_scope&, node_id parent, std::span<const token_id> tokens, block_id block);
 
   bool holds(block_id block) const { return by_block_.contains(block); }
   /// The block is in the tree and another follows it.
   bool followed(block_id) const;
-  /// Takes the block and all that follow it out of the tree; answers their blocks, this one first.
+  /// Takes the block and all that follow it out of the tree; returns them, this one first.
   std::vector<block_id> remove(block_id block);
 
   std::size_t size() const { return nodes_.size(); }
-  /// Empty when sound; else the broken invariant in words.
+  /// The broken invariant as text; empty: none.
   std::string check() const;
   bool operator==(const prefix_index&) const = default;
   void add_to(state_hash&) const;
@@ -62,7 +63,7 @@ class prefix_index {
 
   std::map<cache_scope, node_id> roots_;  // only those with children
   std::map<node_id, node> nodes_;
-  std::map<edge, node_id> edges_;  // children of a node stand side by side
+  std::map<edge, node_id> edges_;  // ordered by parent, so the children of a node are one range
   std::map<block_id, node_id> by_block_;
   node_id last_ = 0;
 };
