@@ -92,7 +92,7 @@ TEST_CASE("audit: an idle engine is sound and all its blocks are free", "[actor]
   CHECK(report.mover.counts.total == 0);
 }
 
-TEST_CASE("audit: a held step shows whom it names, what they hold and how they got there",
+TEST_CASE("audit: a held step shows which requests it names, what they hold and how they got there",
           "[actor]") {
   audited_engine w(32);
   w.device->hold();
@@ -147,7 +147,7 @@ TEST_CASE("audit: every audit of an engine that preempts, parks and loses client
   CHECK(w.audit().mover.counts.used == 0);
 }
 
-TEST_CASE("audit: a release that is lost is found, its blocks are set aside and serving goes on",
+TEST_CASE("audit: a release that is lost is found, its blocks are quarantined and serving goes on",
           "[actor]") {
   if (violations_abort) return;
   runtime_config settings;

@@ -114,7 +114,7 @@ TEST_CASE(
   require_sound(w);
 }
 
-TEST_CASE("runtime: C047 those who leave the queue never stop the one that runs", "[actor]") {
+TEST_CASE("runtime: C047 requests that leave the queue never stop the one that runs", "[actor]") {
   runtime_config settings;
   settings.max_num_seqs = 1;
   world w(32, settings);

@@ -123,7 +123,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "mover: blocks of a copy in flight are read and written until it is told over, not after "
+    "mover: blocks of a copy in flight are read and written until it is reported over, not after "
     "(C151)",
     "[actor]") {
   const auto device = fake();
@@ -153,7 +153,7 @@ TEST_CASE(
   CHECK(w.watcher.violations().empty());
 }
 
-TEST_CASE("mover: what the device fails or refuses is told, and its room is free again",
+TEST_CASE("mover: what the device fails or refuses is reported, and its room is free again",
           "[actor]") {
   const auto device = fake();
   mover_world w(device, 4);
@@ -174,7 +174,7 @@ TEST_CASE("mover: what the device fails or refuses is told, and its room is free
   CHECK(w.watcher.violations().empty());
 }
 
-TEST_CASE("mover: what rots on the host tier never comes back", "[actor]") {
+TEST_CASE("mover: what changes on the host tier never comes back", "[actor]") {
   const auto device = fake();
   mover_world w(device, 4);
   device->corrupt_copies = 1;
@@ -231,7 +231,8 @@ TEST_CASE("mover: 200 rounds of leaving while the store runs leave the host tier
 }
 
 TEST_CASE(
-    "mover: 500 copies given up between lookup and load pin nothing, the tier can be filled (C158)",
+    "mover: 500 copies abandoned between lookup and load pin nothing, the tier can be filled "
+    "(C158)",
     "[actor]") {
   const auto device = fake();
   mover_world w(device, 4);
@@ -281,7 +282,8 @@ TEST_CASE("mover: an audit drops what no request owns and says so", "[actor]") {
 }
 
 TEST_CASE(
-    "mover: an ask that breaks its contract is a violation, answered as failed, and harms nothing",
+    "mover: a message that breaks its contract is a violation, answered as failed, and harms "
+    "nothing",
     "[actor]") {
   if (violations_abort) return;
   const auto device = fake();

@@ -62,7 +62,7 @@ TEST_CASE("runtime: parked requests come back with the answers they give alone",
   c.require_whole();
 }
 
-TEST_CASE("runtime: copies that fail or come back spoilt end in computing again, and are counted",
+TEST_CASE("runtime: copies that fail or come back corrupt end in a recompute, and are counted",
           "[actor]") {
   crowd c;
   SECTION("failed") {

@@ -169,7 +169,7 @@ TEST_CASE("session: a cancel between two slices ends the request at once", "[act
   require_gone(s, why);
 }
 
-TEST_CASE("session: only few giant prompts are read at a time, the others wait for a place",
+TEST_CASE("session: only a few giant prompts are read at a time, the others wait for their turn",
           "[actor]") {
   one_session s(giant(), 1'000'000, 4);
   for (int i = 0; i < 50; ++i) s.next_slice();
@@ -237,7 +237,7 @@ TEST_CASE(
         "tokens");
 }
 
-TEST_CASE("session: a prompt that proves too long on the way is refused then", "[actor]") {
+TEST_CASE("session: a prompt that proves too long while it is read is refused then", "[actor]") {
   std::string text;  // 25,000 tokens; its bytes alone would fit
   for (int i = 0; i < 25'000; ++i) text += " the";
   core::generation_request request;

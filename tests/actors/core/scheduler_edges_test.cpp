@@ -128,8 +128,10 @@ TEST_CASE(
   CHECK(a.told<ended>()[0].message == "");
 }
 
-TEST_CASE("scheduler: nothing is at rest while a step is in flight, whoever waits for a reader",
-          "[core]") {
+TEST_CASE(
+    "scheduler: nothing is at rest while a step is in flight, even when every request waits for "
+    "its reader",
+    "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 200));
   a.send(reader_stalled{request_id{1}});
@@ -139,7 +141,7 @@ TEST_CASE("scheduler: nothing is at rest while a step is in flight, whoever wait
   CHECK(a.m.at_rest());
 }
 
-TEST_CASE("scheduler: every prompt token is looked at, 0 is one, and without a vocabulary all are",
+TEST_CASE("scheduler: every prompt token is checked, 0 is valid, and without a vocabulary all are",
           "[core]") {
   const auto refused_because = [](std::vector<token_id> prompt, std::uint32_t vocab) {
     auto limits = roomy_limits();
@@ -159,8 +161,7 @@ TEST_CASE("scheduler: every prompt token is looked at, 0 is one, and without a v
   CHECK(refused_because({5, -1}, 0) == refusal::invalid_token);
 }
 
-TEST_CASE("scheduler: without prefix caching nobody looks for a prefix or publishes one",
-          "[core]") {
+TEST_CASE("scheduler: without prefix caching no prefix is looked up or published", "[core]") {
   auto limits = roomy_limits();
   limits.prefix_caching = false;
   machine_alone a(limits);
@@ -172,8 +173,7 @@ TEST_CASE("scheduler: without prefix caching nobody looks for a prefix or publis
   CHECK(a.told<publish>().empty());
 }
 
-TEST_CASE("scheduler: every event looks at the deadlines, also the late and the unknown",
-          "[core]") {
+TEST_CASE("scheduler: every event checks the deadlines, also late and unknown ones", "[core]") {
   const auto ends_late = [](const auto& event) {
     machine_alone a(roomy_limits());
     auto s = make_submit(1, 10, 50);
@@ -202,7 +202,8 @@ TEST_CASE("scheduler: every event looks at the deadlines, also the late and the 
   CHECK(ends_late(drain{}));
 }
 
-TEST_CASE("scheduler: what comes late or for nobody is counted, each once", "[core]") {
+TEST_CASE("scheduler: late events and events of unknown requests are counted, each once",
+          "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 50));
   const lease_id nobody{request_id{9}, 1};

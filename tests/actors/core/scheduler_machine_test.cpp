@@ -219,7 +219,7 @@ TEST_CASE("scheduler: bad logits end their request alone", "[core]") {
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a failed step ends those it named and nobody else", "[core]") {
+TEST_CASE("scheduler: a failed step ends the requests it named and no others", "[core]") {
   scheduler_world w(roomy_limits());
   w.send(make_submit(1, 10, 6));
   w.settle_allocator();

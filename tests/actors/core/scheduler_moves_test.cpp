@@ -89,8 +89,9 @@ TEST_CASE("scheduler: a parked request comes back and goes on where it was", "[c
   require_equal_answers(p.w);
 }
 
-TEST_CASE("scheduler: C151 the blocks of a chunk under way are nobody else's until it is over",
-          "[core]") {
+TEST_CASE(
+    "scheduler: C151 the blocks of a chunk in flight belong to no other request until it is over",
+    "[core]") {
   parking p;
   p.w.cancel(2);
   CHECK(p.w.state(2) == request_state::retiring);
@@ -187,7 +188,8 @@ TEST_CASE(
   require_equal_answers(p.w);
 }
 
-TEST_CASE("scheduler: while a copy is stuck nobody asks in circles for blocks it holds", "[core]") {
+TEST_CASE("scheduler: while a copy is stuck no request reserves its blocks again and again",
+          "[core]") {
   parking p(tight(), 6, 22);  // what request 2 needs is more than the copy leaves
   p.w.mover_stuck = true;
   p.let_pass(2'000'000);
@@ -202,7 +204,7 @@ TEST_CASE("scheduler: while a copy is stuck nobody asks in circles for blocks it
   p.w.require_whole();
 }
 
-TEST_CASE("scheduler: while a copy is stuck nobody is parked behind it", "[core]") {
+TEST_CASE("scheduler: while a copy is stuck no request is parked behind it", "[core]") {
   auto w = crowd();
   w.mover_stuck = true;
   w.now += 2'000'000;
@@ -218,7 +220,7 @@ TEST_CASE("scheduler: while a copy is stuck nobody is parked behind it", "[core]
   require_three_answers(w);
 }
 
-TEST_CASE("scheduler: nobody else gives way while blocks are on their way back", "[core]") {
+TEST_CASE("scheduler: no further request is preempted while blocks are being released", "[core]") {
   auto w = crowd();
   for (int i = 0; i < 10; ++i) {
     w.finish_step();
@@ -229,7 +231,7 @@ TEST_CASE("scheduler: nobody else gives way while blocks are on their way back",
   require_three_answers(w);
 }
 
-TEST_CASE("scheduler: a copy that comes back spoilt is computed again, with the same answer",
+TEST_CASE("scheduler: a copy that comes back corrupt is recomputed, with the same answer",
           "[core]") {
   for (const auto outcome : {move_outcome::corrupt, move_outcome::failed}) {
     parking p;
@@ -247,7 +249,7 @@ TEST_CASE("scheduler: a copy that comes back spoilt is computed again, with the 
   }
 }
 
-TEST_CASE("scheduler: without room on the host tier the request computes again", "[core]") {
+TEST_CASE("scheduler: without room on the host tier the request recomputes", "[core]") {
   auto limits = tight();
   scheduler_world w(limits);
   w.host_blocks = 2;
@@ -260,7 +262,7 @@ TEST_CASE("scheduler: without room on the host tier the request computes again",
   require_equal_answers(w);
 }
 
-TEST_CASE("scheduler: drain and stop wait for the chunk under way, no longer", "[core]") {
+TEST_CASE("scheduler: drain and stop wait for the chunk in flight, no longer", "[core]") {
   parking p;
   p.w.send(stop{end_reason::shutdown, "going down"});
   if (p.w.in_flight()) p.w.finish_step();

@@ -123,7 +123,7 @@ TEST_CASE("scheduler: without a limit a paused request waits for ever, and still
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a newcomer without blocks gets those of a paused request of any rank",
+TEST_CASE("scheduler: a new request without blocks gets those of a paused request of any rank",
           "[core]") {
   const bool park = GENERATE(false, true);
   auto limits = small_pool();
@@ -149,7 +149,7 @@ TEST_CASE("scheduler: a newcomer without blocks gets those of a paused request o
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a newcomer without a seat gets that of a paused request", "[core]") {
+TEST_CASE("scheduler: a new request without a seat gets that of a paused request", "[core]") {
   auto limits = roomy_limits();
   limits.max_num_seqs = 1;
   scheduler_world w(limits);
@@ -189,8 +189,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "scheduler: stalls and resumptions that are late, repeated or of nobody are counted and change "
-    "nothing",
+    "scheduler: stalls and resumptions that are late, repeated or of unknown requests are counted "
+    "and change nothing",
     "[core]") {
   scheduler_world w(roomy_limits());
   stall(w, 9);
@@ -213,7 +213,7 @@ TEST_CASE(
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a stalled head of the queue holds nobody up", "[core]") {
+TEST_CASE("scheduler: a stalled head of the queue holds no other request up", "[core]") {
   auto limits = roomy_limits();
   limits.max_num_seqs = 1;
   scheduler_world w(limits);

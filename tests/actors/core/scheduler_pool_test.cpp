@@ -30,8 +30,9 @@ std::vector<token_id> alone(const submit& s) {
 
 }  // namespace
 
-TEST_CASE("scheduler: C085 a prompt larger than the pool is refused at once and blocks nobody",
-          "[core]") {
+TEST_CASE(
+    "scheduler: C085 a prompt larger than the pool is refused at once and blocks no other request",
+    "[core]") {
   scheduler_world w(pool_of(64));
   w.send(make_submit(1, 1500, 10));
   CHECK(w.client(1).refusal.why == refusal::kv_capacity);
@@ -61,7 +62,7 @@ TEST_CASE("scheduler: C086 prompts around the pool's size run or are refused, no
   }
 }
 
-TEST_CASE("scheduler: blocks in quarantine are no room for newcomers", "[core]") {
+TEST_CASE("scheduler: blocks in quarantine are no room for new requests", "[core]") {
   scheduler_world w(pool_of(64));
   w.send(lost{4});
   w.send(make_submit(1, 960, 10));
@@ -144,8 +145,9 @@ TEST_CASE("scheduler: C088 after a burst cancelled in all states the next reques
   w.require_whole();
 }
 
-TEST_CASE("scheduler: nobody overtakes the head that was denied, and it gets in when blocks return",
-          "[core]") {
+TEST_CASE(
+    "scheduler: no request overtakes a denied head of the queue, and it gets in when blocks return",
+    "[core]") {
   scheduler_world w(pool_of(8));
   w.send(make_submit(1, 60, 30));
   w.settle_allocator();
@@ -300,7 +302,7 @@ TEST_CASE("scheduler: a scored prompt gives each score once, preempted or not", 
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a prompt preempted amid its scores asks only for those not yet told",
+TEST_CASE("scheduler: a prompt preempted amid its scores asks only for those not yet sent",
           "[core]") {
   auto limits = pool_of(64);
   limits.max_num_batched_tokens = 16;

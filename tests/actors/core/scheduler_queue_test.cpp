@@ -168,7 +168,7 @@ TEST_CASE("scheduler: a burst may fill the seats and the queue before any grant 
   w.require_whole();
 }
 
-TEST_CASE("scheduler: equal histories give equal machines and hashes, one event tells them apart",
+TEST_CASE("scheduler: equal histories give equal machines and hashes, one event makes them differ",
           "[core]") {
   scheduler_world a(roomy_limits()), b(roomy_limits());
   for (auto* w : {&a, &b}) {

@@ -9,8 +9,9 @@ using namespace troupe::core;
 using namespace troupe::core::testing;
 using troupe::token_id;
 
-TEST_CASE("scheduler: results in another order than the plan's are a violation and nobody's",
-          "[core]") {
+TEST_CASE(
+    "scheduler: results in another order than the plan's are a violation and reach no session",
+    "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 5));
   a.send(make_submit(2, 10, 5));
@@ -129,7 +130,9 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   CHECK_FALSE(c.told<step_plan>().at(0).items.at(0).sample);
 }
 
-TEST_CASE("scheduler: only so many unsure steps in a row, after min_tokens, give up", "[core]") {
+TEST_CASE(
+    "scheduler: only the given number of unsure steps in a row, after min_tokens, ends the request",
+    "[core]") {
   machine_alone a(roomy_limits());
   auto s = make_submit(1, 4, 30);
   s.decode.confidence = troupe::confidence_stop{1, 0.5f, 2};

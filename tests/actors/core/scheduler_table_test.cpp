@@ -282,8 +282,7 @@ TEST_CASE("scheduler: the table has a row for every state, also for those before
   }
 }
 
-TEST_CASE("scheduler: every cancel reason takes the same way and arrives in the one end",
-          "[core]") {
+TEST_CASE("scheduler: every cancel reason is handled alike and arrives in the one end", "[core]") {
   for (const auto state : states) {
     if (state == request_state::gone || state == request_state::retiring) continue;
     for (int i = 0; i < end_reason_count; ++i) {

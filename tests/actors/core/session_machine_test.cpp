@@ -168,8 +168,9 @@ TEST_CASE("session: pieces come with or after their text and never for text behi
   }
 }
 
-TEST_CASE("session: a reader too far behind is told to the scheduler, once until it has caught up",
-          "[core]") {
+TEST_CASE(
+    "session: a reader too far behind is reported to the scheduler, once until it has caught up",
+    "[core]") {
   auto o = options();
   o.outbound_bytes_max = 100;
   bench b(o);
@@ -191,7 +192,7 @@ TEST_CASE("session: a reader too far behind is told to the scheduler, once until
   CHECK(b.text().size() == 1 + 10 * 10 + 2 + 110);  // nothing of the answer is lost
 }
 
-TEST_CASE("session: no stall is told for one that has ended or was cancelled", "[core]") {
+TEST_CASE("session: no stall is reported for a session that has ended or was cancelled", "[core]") {
   auto o = options();
   o.outbound_bytes_max = 10;
   bench b(o);
@@ -291,7 +292,8 @@ TEST_CASE("session: once it is submitted a cancel is the scheduler's", "[core]")
 }
 
 TEST_CASE(
-    "session: who cancelled is told the cancel's reason when the answer ends by itself meanwhile",
+    "session: a client that cancelled gets the cancel's reason when the answer ends by itself "
+    "meanwhile",
     "[core]") {
   const auto why =
       GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::slow_reader);

@@ -202,8 +202,9 @@ TEST_CASE("session: low confidence is an answer like any other end", "[core]") {
   CHECK(b.all<finish>().at(0).end.reason == end_reason::stop_confidence);
 }
 
-TEST_CASE("session: cached tokens are told at every end, those of the first token until `ended`",
-          "[core]") {
+TEST_CASE(
+    "session: cached tokens are reported at every end, those of the first token until `ended`",
+    "[core]") {
   SECTION("ended") {
     bench b(options());
     b.token("a");

@@ -28,7 +28,7 @@ TEST_CASE("callback_client: all text goes through on_delta, then on_end comes on
   CHECK(text == w.expected_text({40, 41}, 60));
 }
 
-TEST_CASE("callback_client: a callback that throws ends its request by name and harms nobody",
+TEST_CASE("callback_client: a callback that throws ends its request by name and harms no other",
           "[actor]") {
   engine_world w;
   w.device->step_time = 300us;

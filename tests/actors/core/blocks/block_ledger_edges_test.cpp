@@ -20,7 +20,9 @@ void start_two(machine_alone& a) {
 
 }  // namespace
 
-TEST_CASE("scheduler: whoever leaves a seat or an ask lets the next one ask at once", "[core]") {
+TEST_CASE(
+    "scheduler: a request that gives up its seat or its reserve lets the next one reserve at once",
+    "[core]") {
   auto limits = roomy_limits();
   limits.max_num_seqs = 1;
   machine_alone a(limits);
@@ -48,7 +50,8 @@ TEST_CASE("scheduler: a grant of another number of blocks than asked for is a vi
   CHECK(b.told<violation>().size() == 1);
 }
 
-TEST_CASE("scheduler: growth denied to one who is alone is a violation and ends it", "[core]") {
+TEST_CASE("scheduler: growth denied to a request that is alone is a violation and ends it",
+          "[core]") {
   machine_alone a(roomy_limits());
   a.send(make_submit(1, 10, 200));
   a.send(granted{{request_id{1}, 1}, {1}, 0});
@@ -60,7 +63,7 @@ TEST_CASE("scheduler: growth denied to one who is alone is a violation and ends 
   CHECK(a.told<ended>()[0].why == end_reason::engine_failed);
 }
 
-TEST_CASE("scheduler: growth denied while others are here is none", "[core]") {
+TEST_CASE("scheduler: growth denied while others hold blocks is no violation", "[core]") {
   machine_alone a(roomy_limits());
   a.send(make_submit(1, 10, 200));
   a.send(granted{{request_id{1}, 1}, {1}, 0});
@@ -73,7 +76,7 @@ TEST_CASE("scheduler: growth denied while others are here is none", "[core]") {
   CHECK(a.m.state_of(request_id{2}) != request_state::retiring);
 }
 
-TEST_CASE("scheduler: only blocks that came back let anyone ask again", "[core]") {
+TEST_CASE("scheduler: only blocks that came back cause another reserve", "[core]") {
   machine_alone a(roomy_limits());
   a.send(make_submit(1, 10, 200));
   a.send(granted{{request_id{1}, 1}, {1}, 0});
@@ -96,7 +99,7 @@ TEST_CASE("scheduler: growth that was denied is asked for again when blocks come
   CHECK(a.told<reserve>()[0].lease.request == request_id{2});
 }
 
-TEST_CASE("scheduler: whoever stalls without a place gives its seat away at once", "[core]") {
+TEST_CASE("scheduler: a stalled request that lacks a block gives its seat away at once", "[core]") {
   auto limits = roomy_limits();
   limits.max_num_seqs = 1;
   machine_alone a(limits);
@@ -111,8 +114,7 @@ TEST_CASE("scheduler: whoever stalls without a place gives its seat away at once
   CHECK(a.m.state_of(request_id{2}) == request_state::awaiting_grant);
 }
 
-TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and nobody more",
-          "[core]") {
+TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and no more", "[core]") {
   auto limits = roomy_limits();
   limits.max_num_queued_reqs = 1;
   machine_alone a(limits);
@@ -125,7 +127,7 @@ TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and no
 }
 
 TEST_CASE(
-    "scheduler: an ask is for all that is computed and one token, and growth ends where the "
+    "scheduler: a reserve is for all that is computed and one token, and growth ends where the "
     "request does",
     "[core]") {
   const auto asked = [](std::uint32_t prompt, std::uint32_t tokens) {
@@ -145,7 +147,7 @@ TEST_CASE(
   CHECK(b.told<reserve>().size() == 1);
 }
 
-TEST_CASE("scheduler: an ask that follows a denial lifts it until its answer is here", "[core]") {
+TEST_CASE("scheduler: a reserve after a denial lifts it until its answer is here", "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 5));
   a.send(make_submit(2, 10, 5));
@@ -157,7 +159,7 @@ TEST_CASE("scheduler: an ask that follows a denial lifts it until its answer is 
   CHECK(a.told<reserve>().size() == 1);
 }
 
-TEST_CASE("scheduler: nobody gives way before the answer to an ask for admission, and then at once",
+TEST_CASE("scheduler: no request is preempted before an admission is answered, and then at once",
           "[core]") {
   machine_alone a(roomy_limits());
   start_two(a);
@@ -183,8 +185,10 @@ TEST_CASE("scheduler: nobody gives way before the answer to an ask for admission
   CHECK(a.told<reserve>()[0].lease.request == request_id{1});
 }
 
-TEST_CASE("scheduler: who has no place asks again as soon as the last of the others leaves",
-          "[core]") {
+TEST_CASE(
+    "scheduler: a request that lacks a block reserves again as soon as the last of the others "
+    "leaves",
+    "[core]") {
   machine_alone a(roomy_limits());
   start_two(a);
   a.send(granted{{request_id{1}, 1}, {20}, 0});

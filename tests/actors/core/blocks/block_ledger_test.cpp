@@ -107,7 +107,8 @@ TEST_CASE("block_ledger: the block freed last is used first", "[core]") {
   CHECK(*l.reserve(ask(3, 2)) == a);
 }
 
-TEST_CASE("block_ledger: blocks of a lease nobody knows stay in quarantine", "[core]") {
+TEST_CASE("block_ledger: blocks of a lease that the scheduler does not know stay in quarantine",
+          "[core]") {
   auto l = pool(4);
   REQUIRE(l.reserve(ask(1, 2)));
   REQUIRE(l.reserve(ask(2, 1)));
@@ -119,7 +120,7 @@ TEST_CASE("block_ledger: blocks of a lease nobody knows stay in quarantine", "[c
   CHECK_FALSE(digest_of(l) == digest_of(pool(4)));
 }
 
-TEST_CASE("block_ledger: a leaked lease keeps from the others only what it alone held", "[core]") {
+TEST_CASE("block_ledger: a leaked lease withholds only the blocks that it alone held", "[core]") {
   auto l = pool(8);
   serve(l, 1, run(33));
   REQUIRE(l.reserve(ask(2, 4, run(33)))->cached == 2);
@@ -134,7 +135,7 @@ TEST_CASE("block_ledger: a leaked lease keeps from the others only what it alone
   CHECK(l.check().empty());
 }
 
-TEST_CASE("block_ledger: hits stop at (tokens - 1) / block size and at the blocks asked for",
+TEST_CASE("block_ledger: hits stop at (tokens - 1) / block size and at the blocks reserved",
           "[core]") {
   auto l = pool(32);
   serve(l, 1, run(160));
@@ -245,7 +246,7 @@ TEST_CASE("block_ledger: eviction takes the end of a chain first, and the chain 
 }
 
 TEST_CASE(
-    "block_ledger: equal prompts under way together never share a block that was not computed "
+    "block_ledger: equal prompts that run together never share a block that was not computed "
     "before",
     "[core]") {
   auto l = pool(16);

@@ -8,8 +8,9 @@
 using namespace troupe::core;
 using namespace troupe::core::testing;
 
-TEST_CASE("block_ledger: it knows how much a lease holds, and which leases nobody else knows",
-          "[core]") {
+TEST_CASE(
+    "block_ledger: it knows how much a lease holds, and which leases the scheduler does not know",
+    "[core]") {
   block_ledger ledger({10, 4, true});
   REQUIRE(ledger.reserve({lease(1), 3, 0, std::nullopt}));
   REQUIRE(ledger.reserve({lease(2), 2, 0, std::nullopt}));
@@ -21,7 +22,7 @@ TEST_CASE("block_ledger: it knows how much a lease holds, and which leases nobod
   CHECK(ledger.unknown({}) == std::vector<lease_id>{lease(1), lease(2)});
 }
 
-TEST_CASE("move_ledger: its census tells how far each copy is and what moves", "[core]") {
+TEST_CASE("move_ledger: its census says how far each copy is and what moves", "[core]") {
   move_ledger ledger(10);
   REQUIRE(ledger.begin_out(out(1, lease(1), 0, 2, 4)).outcome == move_outcome::ok);
   auto lines = ledger.census();

@@ -61,7 +61,7 @@ TEST_CASE("scheduler: the queue time and the cached tokens are those of the firs
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a copy is late at its limit, and is given up once", "[core]") {
+TEST_CASE("scheduler: a copy is late at its limit, and is abandoned once", "[core]") {
   scheduler_world w(tight_pool(true));
   w.mover_stuck = true;
   fill_until_preempted(w);
@@ -95,8 +95,7 @@ TEST_CASE("scheduler: a copy is late at its limit, and is given up once", "[core
   w.require_whole();
 }
 
-TEST_CASE("scheduler: a drain waits for a move that was given up, although no request is left",
-          "[core]") {
+TEST_CASE("scheduler: a drain waits for an abandoned move, although no request is left", "[core]") {
   scheduler_world w(tight_pool(true));
   w.mover_stuck = true;
   fill_until_preempted(w);
@@ -151,7 +150,9 @@ TEST_CASE("scheduler: an audit names every lease and every copy once, in order",
   w.require_whole();
 }
 
-TEST_CASE("scheduler: nobody asks again before the blocks of who moves out are back", "[core]") {
+TEST_CASE(
+    "scheduler: no request reserves again before the blocks of the one that moves out are back",
+    "[core]") {
   scheduler_world w(tight_pool(true));
   w.send(make_submit(1, 14, 30));
   w.send(make_submit(2, 14, 26));
@@ -165,8 +166,9 @@ TEST_CASE("scheduler: nobody asks again before the blocks of who moves out are b
   w.require_whole();
 }
 
-TEST_CASE("scheduler: the release of who moved out, well or not, says that the request lives on",
-          "[core]") {
+TEST_CASE(
+    "scheduler: the release after a move out, successful or not, says that the request lives on",
+    "[core]") {
   for (const auto outcome : {move_outcome::ok, move_outcome::failed}) {
     scheduler_world w(tight_pool(true));
     fill_until_preempted(w);
@@ -191,7 +193,8 @@ TEST_CASE("scheduler: the release of who moved out, well or not, says that the r
   w.require_whole();
 }
 
-TEST_CASE("scheduler: who comes back from the host tier goes on in the phase it left", "[core]") {
+TEST_CASE("scheduler: a request that comes back from the host tier goes on in the phase it left",
+          "[core]") {
   for (const std::uint32_t prompt : {5u, 6u}) {  // its first token is there, or not yet
     INFO("prompt " << prompt);
     auto limits = roomy_limits();

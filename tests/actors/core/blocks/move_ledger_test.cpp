@@ -53,8 +53,10 @@ TEST_CASE("move_ledger: a copy that does not fit as a whole changes nothing", "[
   CHECK(l.begin_out(out(3, lease(3), 0, 1, 4294967295u)).outcome == move_outcome::host_full);
 }
 
-TEST_CASE("move_ledger: an ask that breaks its contract is told what it broke and changes nothing",
-          "[core]") {
+TEST_CASE(
+    "move_ledger: a message that breaks its contract is answered with what it broke and changes "
+    "nothing",
+    "[core]") {
   move_ledger l(16);
   REQUIRE(l.begin_out(out(1, lease(1), 0, 2, 4)).outcome == move_outcome::ok);
   REQUIRE(l.begin_out(out(2, lease(2), 0, 2, 4)).outcome == move_outcome::ok);
@@ -101,8 +103,9 @@ TEST_CASE("move_ledger: a failed chunk frees the whole copy at once", "[core]") 
   CHECK(l.begin_out(out(3, lease(2), 0, 8, 8)).outcome == move_outcome::ok);
 }
 
-TEST_CASE("move_ledger: the slots of a copy under way belong to nobody else until it ends (C151)",
-          "[core]") {
+TEST_CASE(
+    "move_ledger: the slots of a copy in flight belong to no other lease until it ends (C151)",
+    "[core]") {
   for (const bool outwards : {true, false}) {
     move_ledger l(4);
     auto named = l.begin_out(out(1, lease(1), 0, 2, 2)).slots;
@@ -148,7 +151,7 @@ TEST_CASE("move_ledger: late and repeated ends and drops are counted and free no
   CHECK(l.check() == "");
 }
 
-TEST_CASE("move_ledger: a copy given up between its lookup and its load pins nothing (C158)",
+TEST_CASE("move_ledger: a copy abandoned between its lookup and its load pins nothing (C158)",
           "[core]") {
   move_ledger l(6);
   for (std::uint64_t i = 1; i <= 500; ++i) {
@@ -162,7 +165,8 @@ TEST_CASE("move_ledger: a copy given up between its lookup and its load pins not
   CHECK(l.begin_out(out(2000, lease(501), 0, 6, 6)).outcome == move_outcome::ok);
 }
 
-TEST_CASE("move_ledger: an audit drops what nobody knows, and never a copy under way", "[core]") {
+TEST_CASE("move_ledger: an audit drops copies that no request owns, and never one in flight",
+          "[core]") {
   move_ledger l(9);
   for (std::uint64_t i = 1; i <= 3; ++i)
     REQUIRE(l.begin_out(out(i, lease(i), 0, 3, 3)).outcome == move_outcome::ok);
