@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <ctime>
+#include <thread>
 
 using namespace troupe::gpu;
 
