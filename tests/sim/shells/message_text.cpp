@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include <span>
+
 #include "actors/api/kv_audit.hpp"
 
 namespace troupe::sim {
