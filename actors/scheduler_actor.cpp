@@ -61,7 +61,7 @@ struct scheduler {
   std::unordered_map<core::request_id, client> clients;
   std::map<caf::actor_addr, core::request_id> by_address;
   std::unordered_map<core::lease_id, core::time_us>
-      awaited;  // released leases, and when their cause was seen
+      awaited;  // leases whose release is in flight, and when its cause was seen
   core::lease_history history;
   core::effects out;
   bool ticking = false;
@@ -82,8 +82,8 @@ struct scheduler {
             perform(x);
           },
           effect);
-    const bool busy =
-        !machine.at_rest();  // nobody expects progress from a request that waits for its reader
+    // A request that waits for its reader is no work: health must not report it as stuck.
+    const bool busy = !machine.at_rest();
     if (busy && !gauges->busy) gauges->progress_at = at;
     gauges->busy = busy;
     if (gauges->running != machine.running() || gauges->waiting != machine.waiting()) {
@@ -97,7 +97,7 @@ struct scheduler {
     }
   }
 
-  // What a lease's history is made of; everything else is no part of it.
+  // The events that a lease's history keeps; all others are ignored.
   template <class Any>
   void remember(const Any&, core::time_us) {}
   void remember(const core::cancel& x, core::time_us at) { history.note(x.request, "cancel", at); }
@@ -142,7 +142,7 @@ struct scheduler {
   }
 
   void on_leaked(const protocol::leaked& found) {
-    auto what = std::to_string(found.blocks) + " blocks were leased to nobody the scheduler knows:";
+    auto what = std::to_string(found.blocks) + " blocks leaked, quarantined; no live request owns";
     for (const auto lease : found.leases) {
       what += " lease " + core::name_of(lease) + " (" + history.words(lease.request) + ")";
       awaited.erase(lease);
@@ -244,8 +244,8 @@ struct scheduler {
     if (down.source == neighbours.allocator.address() ||
         down.source == neighbours.executor.address() ||
         (neighbours.mover && down.source == neighbours.mover.address())) {
-      // Fail stop: the sessions monitor this actor and end by name, the runtime reports and the
-      // process goes.
+      // The sessions monitor this actor: each ends its request as engine_failed. The runtime
+      // reports the failure once.
       self->quit(caf::make_error(caf::sec::runtime_error, "a neighbour of the scheduler died"));
       return;
     }
@@ -262,7 +262,7 @@ protocol::scheduler_actor::behavior_type scheduler_actor(
   fail_stop(self, *watcher, "scheduler");
   auto state = std::make_shared<scheduler>(self, limits, gauges, watcher);
   self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });
-  // A handle of the executor or mover kept in a dead actor would keep their threads.
+  // A handle of the executor or mover kept in this actor after its death would keep their threads.
   self->attach_functor([state] { state->neighbours = {}; });
   return {
       [=](const protocol::scheduler_neighbours& neighbours) {

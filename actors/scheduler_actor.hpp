@@ -1,6 +1,7 @@
 // The scheduler: a scheduler_machine behind a mailbox. Translates messages to events and effects to
-// messages; decides nothing. Monitors sessions (a dead session is a cancel) and its neighbours
-// (their death is its own).
+// messages; decides nothing. Monitors sessions (a session that dies is a cancel) and allocator,
+// executor and mover (when one of them dies, so does the scheduler: leases cannot be repaired one
+// by one).
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -15,7 +16,7 @@
 
 namespace troupe {
 
-/// What health and drain look at from other threads.
+/// Read by health and drain from other threads.
 struct scheduler_gauges {
   std::atomic<std::uint32_t> running{0}, waiting{0};
   std::atomic<core::time_us> progress_at{0};  ///< last step retired, or work began

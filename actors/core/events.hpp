@@ -1,6 +1,6 @@
-// What the machines tell each other, as plain values: verbs ask, past participles tell.
-// `actors/protocol` gives them CAF type ids; nothing here knows that. Direction and meaning of
-// each: actors/README.md.
+// The messages between the machines, as plain values: a verb asks for something, a past participle
+// reports it. `actors/protocol` gives them CAF type ids; nothing here knows that. actors/README.md
+// has the direction and meaning of each.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -34,8 +34,8 @@ struct cancel {
   time_us seen_at = 0;  ///< when the cause was seen
 };
 
-/// The session's outbound limit is reached: nothing more for this request until its reader has
-/// caught up.
+/// The session's outbound limit is reached: compute nothing more for this request until its reader
+/// has caught up.
 struct reader_stalled {
   request_id request;
 };
@@ -76,15 +76,15 @@ struct ended {
 
 // ---- scheduler <-> allocator (one FIFO path, so a release always follows its reserve)
 
-/// Where a chain of cached blocks begins: prefixes are shared only within one scope. Model,
-/// tokenizer, KV type and block size are the same for a whole cache and need no place here.
+/// Prefixes are shared only within one scope. Model, tokenizer, KV type and block size would belong
+/// here too, but are the same for a whole cache.
 struct cache_scope {
   std::optional<std::string> salt;  ///< none and "" differ
   auto operator<=>(const cache_scope&) const = default;
 };
-/// What a request would compute first: the allocator answers with the longest chain of full blocks
-/// that hold just these tokens. At least the last token is never among them: it has to be computed
-/// for its logits.
+/// The tokens a request would compute: the allocator grants the longest chain of full cached blocks
+/// that hold exactly these. The last token is never among them, because it must be computed for its
+/// logits.
 struct prefix_query {
   cache_scope scope;
   token_sequence tokens;
@@ -94,7 +94,7 @@ struct reserve {
   lease_id lease;
   std::uint32_t count = 0;             ///< blocks, those found in the cache included
   std::uint32_t keep_free = 0;         ///< blocks that must stay free or evictable
-  std::optional<prefix_query> prefix;  ///< none: don't look; such a lease publishes nothing
+  std::optional<prefix_query> prefix;  ///< none: no lookup, and the lease publishes nothing
 };
 /// These blocks of the lease are computed: block first, first + 1, ... hold these tokens (a
 /// multiple of the block size).
@@ -109,8 +109,8 @@ struct release {
   bool preempted = false;  ///< the request lives on
   bool forget = false;     ///< what this lease brought into the cache goes, unless others use it
 };
-/// All leases and parked copies the scheduler knows, sorted: what allocator or mover hold beyond
-/// these has leaked.
+/// All leases and parked copies the scheduler knows, sorted. Anything else that allocator or mover
+/// hold has leaked.
 struct audit {
   std::vector<lease_id> live, parked;
 };
@@ -126,15 +126,15 @@ struct released {
   lease_id lease;
   std::uint32_t blocks = 0;
 };
-/// An audit put so many blocks in quarantine: the pool is smaller from now on.
+/// An audit quarantined so many blocks: the pool is smaller from now on.
 struct lost {
   std::uint32_t blocks = 0;
 };
 
-// ---- scheduler <-> mover (one FIFO path; one chunk of one lease under way at a time)
+// ---- scheduler <-> mover (one FIFO path; one chunk of a lease in flight at a time)
 
-/// Copy these blocks of the lease to the host tier, behind the `first` that are there already. The
-/// first chunk (first = 0) takes room for `total` blocks or is refused.
+/// Copy these blocks of the lease to the host tier, after the `first` that are there already. The
+/// first chunk (first = 0) reserves room for `total` blocks or is refused.
 struct move_out {
   move_id move;
   lease_id lease;
@@ -148,11 +148,11 @@ struct move_in {
   std::uint32_t first = 0;
   std::vector<block_id> blocks;
 };
-/// Forget the copy; unknown ones are normal. Never sent while a move of it is under way.
+/// Forget the copy; unknown ones are normal. Never sent while a move of it is in flight.
 struct drop_parked {
   lease_id parked;
 };
-/// The move is over: nothing touches its blocks or its host room any more.
+/// The move is over: nothing reads or writes its blocks or its slots any more.
 struct moved {
   move_id move;
   move_outcome outcome = move_outcome::ok;
@@ -201,7 +201,7 @@ struct step_failed {
 
 // ---- from the runtime to the scheduler
 
-struct tick {};   ///< look at the deadlines
+struct tick {};   ///< check the deadlines
 struct drain {};  ///< refuse new requests, let the others finish
 struct stop {
   end_reason why = end_reason::shutdown;

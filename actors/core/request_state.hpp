@@ -1,5 +1,5 @@
-// Where a request is, as tests, audit and table name it. Below request.hpp, which maps its states
-// to these, and scheduler_machine.hpp.
+// The state of a request, as tests, audit and actors/STATES.md name it. Below request.hpp, which
+// maps its state structs to these, and scheduler_machine.hpp.
 #pragma once
 #include <cstdint>
 
@@ -16,9 +16,9 @@ enum class request_state : std::uint8_t {
   decoding,  ///< between steps
   decoding_in_flight,
   awaiting_recompute,  ///< preempted: no lease, in the queue again
-  moving_out,          ///< preempted, a chunk of it is being copied to the host tier
+  moving_out,          ///< preempted, one chunk of it is being copied to the host tier
   parked,              ///< no lease, a copy on the host tier, in the queue again
-  moving_in,           ///< has a lease again, a chunk of the copy is coming back
+  moving_in,           ///< has a lease again, one chunk is being copied back
   paused,              ///< has its blocks, computes nothing: its reader is behind
   retiring,            ///< ended, still named by the step in flight or by a move
   gone,

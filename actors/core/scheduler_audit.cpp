@@ -1,11 +1,11 @@
-// What the scheduler shows an audit of itself.
+// The scheduler's part of an audit report.
 #include "actors/api/kv_audit.hpp"
 #include "actors/core/scheduler_machine.hpp"
 
 namespace troupe::core {
 namespace {
 
-/// What a state knows of its blocks and its copy.
+/// The blocks and the copy that a state holds.
 void see(const life_state& state, kv_request_view& view) {
   const auto see_copy = [&](const parked_copy& copy, bool whole) {
     view.copy_blocks = copy.blocks;

@@ -1,5 +1,4 @@
-// The scheduler's own invariants, checked from its structures, and the fingerprint of its whole
-// state.
+// The scheduler's invariants, checked from its structures, and the hash of its whole state.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -30,7 +29,7 @@ const char* name_of(request_state x) {
 
 namespace {
 
-// What must hold within one request, whatever the others do.
+// What must hold within one request, independently of the others.
 std::string broken_in(const request& r, const scheduler_limits& limits) {
   if (r.size() < r.prompt_tokens || r.prompt_tokens == 0) return "a request keeps its prompt";
   if (r.max_tokens > 0 && r.completion() >= r.max_tokens &&
@@ -43,7 +42,7 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
   const auto* h = r.held();
   if (!h) return {};
   if (std::uint64_t{h->blocks.size()} * limits.block_size < h->computed)
-    return "computed tokens have a place";
+    return "computed tokens lie in the blocks of the request";
   if (std::uint64_t{h->published} * limits.block_size > h->computed)
     return "only computed blocks are published";
   const bool decodes = std::holds_alternative<life::decoding>(r.state) ||
@@ -58,7 +57,7 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
 
 }  // namespace
 
-// A block is shared only once its tokens are all computed, and then nobody writes it.
+// A block is shared only when all its tokens are computed, and is never written after that.
 std::string scheduler_machine::broken_sharing(const request& r,
                                               std::map<block_id, bool>& seen) const {
   const auto* h = r.held();
@@ -80,7 +79,7 @@ std::string scheduler_machine::check() const {
   if (in_flight_) {
     in_step.insert(in_flight_->items.begin(), in_flight_->items.end());
     if (in_step.empty() || in_step.size() != in_flight_->items.size())
-      return "a step names someone, and nobody twice";
+      return "a step names at least one request, and none twice";
     if (in_flight_->step.value != steps_) return "the step in flight is the last planned";
   }
   std::size_t asking = 0, named = 0, pinned_by_moves = 0;
@@ -90,7 +89,7 @@ std::string scheduler_machine::check() const {
     const auto& index = r.lease() ? running_ : queue_;
     const auto place = index.find(r.order);
     if (r.id != id || place == index.end() || place->second != id)
-      return "a request stands where its state says";
+      return "a request is in the queue or running, as its state says";
     const auto* e = std::get_if<life::retiring>(&r.state);
     const bool pinned = r.in_flight() || (e && !e->move);
     if (pinned != in_step.contains(id)) return "in flight and retiring are those the step names";
@@ -104,7 +103,7 @@ std::string scheduler_machine::check() const {
     }
     if (std::holds_alternative<life::awaiting_grant>(r.state)) {
       ++asking;
-      if (asking_ != id) return "who awaits a grant is the one asking";
+      if (asking_ != id) return "the request that awaits a grant is the one asking";
     }
     if (auto broken = broken_sharing(r, blocks); !broken.empty()) return broken;
   }
@@ -113,7 +112,7 @@ std::string scheduler_machine::check() const {
                                              [](const auto& m) { return !m.second.abandoned; })))
     return "a move is waited for by one request, or abandoned";
   if (asking != (asking_ ? 1u : 0u)) return "one asks at a time";
-  if (named != in_step.size()) return "whoever the step names is known";
+  if (named != in_step.size()) return "every request that the step names is known";
   return {};
 }
 
@@ -129,8 +128,8 @@ void scheduler_machine::add_to(state_hash& h) const {
     h.add(id).add(m.request).add(m.lease).add(m.copy).add(m.out).add(m.abandoned).add(m.blocks);
     h.add_due(m.by);
   }
-  // Estimates are at most 10 s a token: so long a target time never binds, and what was learned
-  // decides nothing.
+  // Estimates are at most 10 s per token. With a longer target time they decide nothing, and would
+  // only multiply the explorer's states.
   if (limits_.max_step_us < 10'000'000ull * limits_.max_num_batched_tokens) cost_.add_to(h);
   h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_).add(limits_.lost_blocks);
   h.add_due(look_again_).add_due(audit_due_);

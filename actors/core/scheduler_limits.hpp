@@ -1,5 +1,5 @@
-// The numbers a scheduler is made with; all from config and the device. A value: what is lost to
-// quarantine later is the only thing that changes in it.
+// The limits a scheduler works under, from configuration, model and device. A value; only
+// lost_blocks changes while it runs.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -15,19 +15,19 @@ struct scheduler_limits {
   std::uint32_t max_num_queued_reqs = 64;
   std::uint32_t block_size = 16;
   std::uint32_t num_blocks = 0;
-  std::uint32_t lost_blocks = 0;     ///< of those, in quarantine
+  std::uint32_t lost_blocks = 0;     ///< blocks of the pool in quarantine
   std::uint32_t model_context = 0;   ///< smallest of the model's and --max-model-len, in tokens
   std::vector<token_id> end_tokens;  ///< sorted
   std::uint32_t vocab = 0;           ///< 0: not checked
   deadlines_ms deadlines;            ///< defaults; 0 = none
   bool prefix_caching = true;
-  bool park = false;  ///< preempted requests go to the host tier; else they are computed again
+  bool park = false;  ///< preempted requests go to the host tier; else they are recomputed
   std::uint32_t move_chunk_blocks = 32;     ///< blocks copied by one move
-  std::uint64_t move_limit_us = 2'000'000;  ///< a move that takes longer is given up
+  std::uint64_t move_limit_us = 2'000'000;  ///< a move that takes longer is abandoned
   /// A reader that is behind for longer ends its request; 0: never.
   std::uint64_t stall_limit_us = 30'000'000;
 
-  /// Smallest of model_context and the pool in tokens, without what is lost.
+  /// The smaller of model_context and the pool in tokens, without lost blocks.
   std::uint32_t effective_context() const;
   std::uint64_t pool_tokens() const;
   bool operator==(const scheduler_limits&) const = default;

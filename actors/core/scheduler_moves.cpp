@@ -1,5 +1,5 @@
-// Between the tiers: chunks out and in, and what their end means. Everything that does not end well
-// ends in recomputing.
+// Moves between the tiers: chunks out and in, and what follows from their end. A move that fails
+// costs a recompute and nothing else: the prompt and the tokens are still known.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace troupe::core {
 
 namespace {
 
-/// The chunk under way is over; whether another one follows.
+/// The chunk in flight is over. Does another one follow?
 template <class Moving>
 bool goes_on(Moving& s, move_outcome outcome) {
   s.way.done += s.way.chunk;
@@ -18,7 +18,8 @@ bool goes_on(Moving& s, move_outcome outcome) {
 
 }  // namespace
 
-// A mover that is late with one chunk gets no others; less than a block is computed again sooner.
+// Not while a move is abandoned: a mover that is stuck gets no more work. Not below one full block:
+// recomputing that is faster than moving it.
 bool scheduler_machine::worth_parking(const request& r) const {
   const bool stuck =
       std::any_of(moves_.begin(), moves_.end(), [](const auto& m) { return m.second.abandoned; });
@@ -52,13 +53,13 @@ void scheduler_machine::next_chunk_in(request& r, time_us now, effects& out) {
 void scheduler_machine::on(const moved& m, time_us now, effects& out) {
   const auto found = moves_.find(m.move);
   if (found == moves_.end()) {
-    ++ignored_;  // unknown or told twice
+    ++ignored_;  // unknown, or reported twice
     advance(now, out);
     return;
   }
   const auto move = found->second;
   moves_.erase(found);
-  if (move.abandoned) {  // at last nothing touches its blocks
+  if (move.abandoned) {  // only now does nothing read or write its blocks any more
     give_back(move.lease, end_reason::cancelled, true, false, out);
     out.emplace_back(drop_parked{move.copy});
     advance(now, out);
@@ -91,7 +92,7 @@ void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, 
   const bool ok = outcome == move_outcome::ok;
   out.emplace_back(drop_parked{s.copy.lease});
   auto held = std::move(s.kept);
-  held.computed = ok ? s.copy.computed : 0;  // it has its blocks: computed again in place
+  held.computed = ok ? s.copy.computed : 0;  // the lease stays: recomputed in its blocks
   if (held.computed + 1 == r.size() && r.completion() > 0) {
     r.state = life::decoding{std::move(held)};
   } else {
@@ -100,8 +101,8 @@ void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, 
   publish_computed(r, out);
 }
 
-// The request goes on without the move; lease and copy stay pinned until the mover says that it is
-// over.
+// The request goes on without its lease and its copy, which stay pinned until the mover reports the
+// end: a copy that hangs may still write at any time.
 void scheduler_machine::abandon(move_id id, time_us now, effects& out) {
   auto& move = moves_.at(id);
   move.abandoned = true;
@@ -109,7 +110,7 @@ void scheduler_machine::abandon(move_id id, time_us now, effects& out) {
   auto& r = requests_.at(move.request);
   const auto* e = std::get_if<life::retiring>(&r.state);
   const auto ending = e ? std::optional(*e) : std::nullopt;
-  back_to_queue(r, std::nullopt);  // its lease is the move's now
+  back_to_queue(r, std::nullopt);  // the lease belongs to the move now
   if (ending) finish(r, ending->end, ending->phase, now, out);
 }
 

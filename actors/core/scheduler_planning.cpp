@@ -1,4 +1,4 @@
-// From residents to the next step: who could run, and the plan as the executor needs it.
+// The next step: which resident requests can be in it, and the plan as the executor needs it.
 #include <algorithm>
 
 #include "actors/core/scheduler_machine.hpp"
@@ -7,13 +7,13 @@ namespace troupe::core {
 
 namespace {
 
-/// Chunks aim below the step's target time: the estimate lags behind a growing context, and a
-/// stream's gap holds the way of a message as well as the step.
+/// Chunks aim below the target time of a step: the learned cost lags behind a growing context, and
+/// the time between two tokens of a stream includes the messages as well as the step.
 constexpr std::uint64_t aim_percent = 85;
 
 }  // namespace
 
-// Tokens not yet computed that have a place in the cache.
+// Tokens not yet computed whose blocks the request holds.
 std::uint32_t scheduler_machine::computable(const request& r) const {
   const auto* h = r.held();
   if (!h) return 0;
@@ -80,7 +80,7 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
       item.suppressed.insert(item.suppressed.end(), limits_.end_tokens.begin(),
                              limits_.end_tokens.end());
   }
-  // Position j predicts token j + 1; scores that went out before a preemption are not asked for
+  // Position j predicts token j + 1. Scores that were sent before a preemption are not computed
   // again.
   if (const auto end = std::min(h.computed + tokens + 1, r.prompt_tokens); r.scored < end) {
     item.score_targets.assign(tokens, -1);

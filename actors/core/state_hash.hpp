@@ -1,7 +1,8 @@
-// Folds what decides a machine's future into 128 bits, so that explored states can be told apart.
-// Ids whose only meaning is which is which (blocks, leases, moves, steps, places in the cache)
-// count by the order in which they are met, times by how far ahead they are: two states that differ
-// in nothing but such names are one. Value only; not for security and not stable between builds.
+// Hashes everything that decides a machine's future into 128 bits, so that the explorer recognises
+// states it has visited. Ids that only distinguish things (blocks, leases, moves, steps, cache
+// nodes) are numbered in the order in which they are met, and times count from now: two states that
+// differ in such names only have one hash, which keeps the number of states small. A value; not for
+// security and not stable between builds.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -45,9 +46,9 @@ class state_hash {
     for (const auto x : xs) add_block(x);
     return *this;
   }
-  /// A place in the prefix cache; 0: none.
+  /// A node of the prefix cache; 0: none.
   state_hash& add_place(std::uint64_t x) { return mix(name(places, x)); }
-  /// A moment that something waits for; the greatest there is means never.
+  /// A moment that something waits for; the largest value means never.
   state_hash& add_due(time_us x) {
     const bool ever = x != std::numeric_limits<time_us>::max();
     return mix(static_cast<std::uint64_t>(ever ? std::max<time_us>(x - now_, 0) : x));
@@ -78,7 +79,7 @@ class state_hash {
  private:
   enum kind { moves, steps, leases, blocks, places, kinds };
 
-  // Few names are met in one state, so a scan is the fastest look-up.
+  // A state has few names, so a linear search is the fastest.
   std::uint64_t name(kind k, std::uint64_t raw) {
     if (raw == 0) return 0;
     auto& met = names_[k];

@@ -22,7 +22,8 @@ void step_cost::learn(std::uint32_t decode_rows, std::uint32_t prefill_tokens,
     if (decode_rows > 0) follow(decode_row_ns_, elapsed_ns / decode_rows);
     return;
   }
-  // In a mixed step the rows are taken at their known price and the rest is the chunks' doing.
+  // A mixed step has one time for both kinds: rows are charged at their known cost, chunks get the
+  // rest.
   const auto rows_ns = decode_rows * decode_row_ns_;
   const auto chunks_ns = elapsed_ns > rows_ns ? elapsed_ns - rows_ns : elapsed_ns / 4;
   follow(prefill_token_ns_, chunks_ns / prefill_tokens);
@@ -38,7 +39,7 @@ std::vector<step_share> choose_step(const std::vector<step_candidate>& candidate
   const auto rows_ns = rows * cost.decode_row_ns();
   const auto budget_ns = budget.time_us * 1000;
   const auto affordable = budget_ns > rows_ns ? (budget_ns - rows_ns) / cost.prefill_token_ns() : 0;
-  // When the time is up, as much as keeps the prompts going.
+  // Even when decode rows use up the time, prompts advance by a smallest chunk.
   auto room = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(std::max<std::uint64_t>({affordable, budget.chunk_min, 1}),
                               budget.tokens - static_cast<std::uint32_t>(rows)));
@@ -51,7 +52,7 @@ std::vector<step_share> choose_step(const std::vector<step_candidate>& candidate
   std::stable_sort(prefills.begin() + 1, prefills.end(), [](const auto& a, const auto& b) {
     return std::tie(a.priority, a.tokens) < std::tie(b.priority, b.tokens);
   });
-  // The shorter ones pass a prompt that this step does not finish, in half of the room.
+  // When this step does not finish the first prompt, shorter ones share up to half of the room.
   std::uint64_t passing = 0;
   if (first.tokens > room)
     for (const auto& c : prefills)

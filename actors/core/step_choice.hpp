@@ -1,6 +1,7 @@
-// Chooses who is in the next step and with how many tokens, and learns what a step costs. Pure
-// functions and a value, owned by scheduler_machine. Knows neither blocks nor states: it sees
-// candidates that could run.
+// Chooses which requests are in the next step and with how many tokens, and learns what a step
+// costs. Pure functions and a value, owned by scheduler_machine. Knows neither blocks nor states,
+// only candidates that could run. Prompts are cut into chunks and share steps with decode rows, as
+// in Sarathi-Serve, so that a long prompt does not stop running streams.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,9 +11,9 @@
 
 namespace troupe::core {
 
-/// Costs learned from steps done, in nanoseconds so that the state stays integral. Half of the old
-/// estimate is kept each time; one sample counts at most double and at least a quarter of what was
-/// expected, so an outlier fades in a few steps while growing contexts are followed.
+/// Costs learned from finished steps, in nanoseconds, integral so that equal histories give equal
+/// states. Each sample replaces half of the estimate and counts at most double and at least a
+/// quarter of it, so an outlier fades in a few steps while growing contexts are followed.
 class step_cost {
  public:
   void learn(std::uint32_t decode_rows, std::uint32_t prefill_tokens, std::uint64_t elapsed_us);
@@ -22,17 +23,17 @@ class step_cost {
   void add_to(state_hash& h) const { h.add(decode_row_ns_).add(prefill_token_ns_); }
 
  private:
-  // Before anything is known: slower than most machines, so that the first steps stay within the
+  // The first estimates are slower than most machines, so that the first steps stay within the
   // time.
   std::uint64_t decode_row_ns_ = 2'000'000;
   std::uint64_t prefill_token_ns_ = 1'000'000;
 };
 
-/// A resident request with at least one token to compute and a place for it.
+/// A resident request with at least one token to compute and a block for it.
 struct step_candidate {
   request_id request;
   bool decoding = false;      ///< one row, sampled
-  std::uint32_t tokens = 0;   ///< not yet computed and with a place
+  std::uint32_t tokens = 0;   ///< to compute, within the blocks it holds
   std::int32_t priority = 0;  ///< lower goes first
 };
 
@@ -47,11 +48,11 @@ struct step_share {
   std::uint32_t tokens = 0;
 };
 
-/// Candidates come in rank order. Every decode row first, then prefill chunks within tokens and
-/// time. The first in rank gets all the room it can use, but for at most half of it where this does
-/// not finish its prompt and others of its priority have less left to compute. Those and what it
-/// leaves go to the shortest of a priority first. So one long prompt holds up nobody, and nobody
-/// can hold up the first. Empty only without candidates.
+/// Candidates come in rank order. Every decode row first, then prefill chunks within the budget of
+/// tokens and time. The first prompt in rank gets the room, except that up to half of it goes to
+/// others of the same priority that have less left to compute, while the first does not finish with
+/// the step. What is left goes to the shortest of a priority first. So a long prompt does not hold
+/// up short ones, and they cannot stop it. Empty only without candidates.
 std::vector<step_share> choose_step(const std::vector<step_candidate>&, const step_budget&,
                                     const step_cost&);
 

@@ -170,7 +170,7 @@ TEST_CASE("audit: a release that is lost is found, its blocks are quarantined an
   CHECK(w.watcher.pool.leaked == 3);
   REQUIRE(w.watcher.violations.size() == 1);
   const auto& violation = w.watcher.violations.front();
-  CHECK(violation.starts_with("3 blocks were leased to nobody the scheduler knows: lease " +
+  CHECK(violation.starts_with("3 blocks leaked, quarantined; no live request owns lease " +
                               std::to_string(victim.handle->id().value) + ".1 ("));
   CHECK(violation.find("release ") != violation.npos);
   CHECK(violation.find("ended ") != violation.npos);

@@ -131,7 +131,7 @@ def test_a_planted_leak_is_found_named_and_set_aside_and_serving_goes_on():
         assert pool["free"] == 64 - leaked
         (line,) = [json.loads(line) for line in server.error_lines()]
         assert line["event"] == "invariant_violated"
-        assert line["invariant"].startswith(f"{leaked:.0f} blocks were leased to nobody the scheduler knows: lease 2.1 (")
+        assert line["invariant"].startswith(f"{leaked:.0f} blocks leaked, quarantined; no live request owns lease 2.1 (")
         for event in ("granted 2.1", "step_plan 2.1", "release 2.1", "ended 2.1"):
             assert event in line["invariant"]
         solo = server.text("Once", 60)
