@@ -1,5 +1,6 @@
 #include "actors/prompt.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -29,31 +30,38 @@ void check_ids(const std::vector<token_id>& tokens, std::uint32_t vocab, const c
 
 }  // namespace
 
-prompt_reading::prompt_reading(const gpu::loaded_model& model,
-                               const core::generation_request& request, std::uint32_t context)
-    : model_(&model), context_(context), answer_tokens_(request.decode.max_tokens == 0u ? 0 : 1) {
-  const auto& vocabulary = model.vocabulary;
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    text_.emplace(vocabulary, *text, request.parse_special);
-    if (request.add_special_tokens && vocabulary.add_bos() && vocabulary.bos() >= 0)
+std::size_t prompt_tokenization::at_least_unread(std::uint32_t context) const {
+  const auto* messages = std::get_if<std::vector<core::chat_message>>(&request_->prompt);
+  if (messages == nullptr) return 0;
+  const auto longest = model_->vocabulary.longest_token();
+  std::size_t bytes = 0, kept = 0;
+  for (const auto& message : *messages) bytes += message.content.size();
+  if (bytes / longest > context)  // only bytes that have a token at all make the prompt longer
+    for (const auto& message : *messages) kept += model_->vocabulary.kept_bytes(message.content);
+  return std::max(messages->size(), (kept + longest - 1) / longest);
+}
+
+void prompt_tokenization::prepare() {
+  prepared_ = true;
+  const auto& vocabulary = model_->vocabulary;
+  if (const auto* text = std::get_if<std::string>(&request_->prompt)) {
+    text_.emplace(vocabulary, *text, request_->parse_special);
+    if (request_->add_special_tokens && vocabulary.add_bos() && vocabulary.bos() >= 0)
       tokens_ = {vocabulary.bos()};
-  } else if (const auto* ids = std::get_if<std::vector<token_id>>(&request.prompt)) {
+  } else if (const auto* ids = std::get_if<std::vector<token_id>>(&request_->prompt)) {
     tokens_ = *ids;
     check_ids(tokens_, vocabulary.vocab_size(), "prompt");
   } else {
-    const auto& messages = std::get<std::vector<core::chat_message>>(request.prompt);
-    refuse_long_chat(messages);
-    text_.emplace(vocabulary, rendered(model, messages, request.add_generation_prompt));
+    const auto& messages = std::get<std::vector<core::chat_message>>(request_->prompt);
+    text_.emplace(vocabulary, rendered(*model_, messages, request_->add_generation_prompt));
   }
-  check_ids(request.decode.stop_token_ids, vocabulary.vocab_size(), "stop_token_ids");
+  check_ids(request_->decode.stop_token_ids, vocabulary.vocab_size(), "stop_token_ids");
 }
 
-bool prompt_reading::advance(std::size_t budget) {
+bool prompt_tokenization::advance(std::size_t budget) {
+  if (!prepared_) prepare();
   if (!text_) return true;
-  if (!text_->advance(budget)) {
-    refuse_when_long(tokens_.size() + text_->at_least());
-    return false;
-  }
+  if (!text_->advance(budget)) return false;
   auto read = text_->take();
   if (tokens_.empty())
     tokens_ = std::move(read);
@@ -63,23 +71,8 @@ bool prompt_reading::advance(std::size_t budget) {
   return true;
 }
 
-void prompt_reading::refuse_when_long(std::size_t at_least) const {
-  if (context_ == 0 || at_least + answer_tokens_ <= context_) return;
-  throw prompt_error{core::refusal::context_length,
-                     "This model's maximum context length is " + std::to_string(context_) +
-                         " tokens, however the prompt has at least " + std::to_string(at_least) +
-                         " tokens"};
-}
-
-// The template takes time for every message and copies all they say several times.
-void prompt_reading::refuse_long_chat(const std::vector<core::chat_message>& messages) const {
-  refuse_when_long(messages.size());
-  const auto longest = model_->vocabulary.longest_token();
-  std::size_t bytes = 0, kept = 0;
-  for (const auto& message : messages) bytes += message.content.size();
-  if (context_ == 0 || bytes / longest <= context_) return;
-  for (const auto& message : messages) kept += model_->vocabulary.kept_bytes(message.content);
-  refuse_when_long((kept + longest - 1) / longest);
+std::size_t prompt_tokenization::at_least() const {
+  return tokens_.size() + (text_ ? text_->at_least() : 0);
 }
 
 std::string token_text(const gpu::tokenizer& vocabulary, const token_sequence& tokens) {

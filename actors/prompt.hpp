@@ -1,10 +1,12 @@
 // From what a client sent to token ids: chat template, special tokens by trust, bos. Pure work over
 // a loaded model, in slices: sessions share their threads with everybody, and the synchronous
-// /tokenize ends when the runtime stops.
+// /tokenize ends when the runtime stops. When to go on, and when a prompt is too long, is decided
+// by core/prompt_reading.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/api/generation.hpp"
@@ -19,26 +21,28 @@ struct prompt_error {
   std::string message;
 };
 
-/// One prompt on its way to tokens. `model` must outlive it, and `request` the constructor.
-class prompt_reading {
+/// One prompt on its way to tokens. `model` and `request` must outlive it.
+class prompt_tokenization {
  public:
-  /// Renders a chat, unless it has more messages than `context` tokens, or more bytes than so many
-  /// tokens can have; whether the template shows them or not. `context` 0: no limit. Throws
-  /// prompt_error.
-  prompt_reading(const gpu::loaded_model& model, const core::generation_request& request,
-                 std::uint32_t context);
+  prompt_tokenization(const gpu::loaded_model& model, const core::generation_request& request)
+      : model_(&model), request_(&request) {}
 
-  /// As gpu::tokenization::advance(). Throws prompt_error as soon as what is not read yet can't
-  /// make the prompt fit.
+  /// Tokens that a chat certainly has, whether its template shows them or not, from its messages
+  /// and bytes alone; counted closely only where that may be more than `context`. The template
+  /// takes time for every message and copies all they say several times, so this comes first.
+  std::size_t at_least_unread(std::uint32_t context) const;
+  /// As gpu::tokenization::advance(); the first call renders a chat. Throws prompt_error.
   bool advance(std::size_t budget);
+  /// As gpu::tokenization::at_least(), once advance() was called.
+  std::size_t at_least() const;
   std::vector<token_id> take() { return std::move(tokens_); }
 
  private:
-  void refuse_when_long(std::size_t at_least) const;
-  void refuse_long_chat(const std::vector<core::chat_message>&) const;
+  void prepare();
 
   const gpu::loaded_model* model_;
-  std::uint32_t context_, answer_tokens_;
+  const core::generation_request* request_;
+  bool prepared_ = false;
   std::vector<token_id> tokens_;  // bos in front, or those the client gave
   std::optional<gpu::tokenization> text_;
 };

@@ -27,8 +27,6 @@
 namespace troupe {
 namespace {
 
-using shared_time = std::shared_ptr<std::atomic<core::time_us>>;
-
 /// Keeps the first time only: several events may report the same client as gone.
 void note(std::atomic<core::time_us>& time, core::time_us seen) {
   core::time_us none = 0;
@@ -174,13 +172,13 @@ struct runtime::impl {
         actors(host_system ? *host_system : own->get(),
                [shown = gauges] { shown->set_over(shown->failed); }) {
     if (host_system) check_system(*host_system);
-    context.model = std::move(loaded);
-    context.watcher = watcher;
-    context.outbound_bytes_max = config.max_outbound_bytes;
+    context.choice.model = std::move(loaded);
+    context.choice.watcher = watcher;
+    context.choice.outbound_bytes_max = config.max_outbound_bytes;
     context.model_context = limits.model_context;
     context.deadlines = limits.deadlines;
     reader_limit = std::chrono::milliseconds(to_ms(config.client_send_timeout_s));
-    context.keep_prefix = config.on_disconnect == "keep_prefix";
+    context.choice.keep_prefix = config.on_disconnect == "keep_prefix";
     forget_release = config.plant_leak;
     if (limits.park)
       host = std::make_shared<host_memory>(config.kv_offloading_bytes, device->info().block_bytes);
@@ -267,11 +265,11 @@ std::shared_ptr<core::generation> runtime::submit(core::generation_request reque
   auto& x = *impl_;
   const core::request_id id{++x.last_request};
   auto phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
-  auto context = x.context;
-  const auto left_at = context.left_at = std::make_shared<std::atomic<core::time_us>>(0);
-  auto session =
-      x.actors.spawn(session_actor, context, id,
-                     std::make_shared<core::generation_request>(std::move(request)), sink, phase);
+  const auto left_at = std::make_shared<std::atomic<core::time_us>>(0);
+  auto session = x.actors.spawn(
+      session_actor, x.context,
+      choice_client{id, std::make_shared<const core::generation_request>(std::move(request)), sink,
+                    phase, left_at});
   if (!session) {
     core::generation_end end;
     end.reason = core::end_reason::shutdown;
@@ -318,7 +316,7 @@ core::engine_health runtime::health() const {
 std::vector<token_id> runtime::encode(const core::generation_request& request) const {
   constexpr std::size_t slice = 1 << 20;
   try {
-    prompt_reading reading(*impl_->context.model, request, 0);
+    prompt_tokenization reading(*impl_->context.choice.model, request);
     while (!reading.advance(slice))
       if (impl_->stopping) throw std::invalid_argument("the runtime is shutting down");
     return reading.take();
@@ -328,14 +326,14 @@ std::vector<token_id> runtime::encode(const core::generation_request& request) c
 }
 
 std::string runtime::decode(const std::vector<token_id>& tokens) const {
-  gpu::detokenizer text(impl_->context.model->vocabulary, false);
+  gpu::detokenizer text(impl_->context.choice.model->vocabulary, false);
   std::string out;
   for (const auto token : tokens) out += text.push(token);
   return out + text.flush();
 }
 
 std::string runtime::token_bytes(token_id token) const {
-  return impl_->context.model->vocabulary.bytes(token);
+  return impl_->context.choice.model->vocabulary.bytes(token);
 }
 
 core::time_us runtime::now() const {

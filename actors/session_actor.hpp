@@ -1,41 +1,43 @@
-// One request's actor: tokenizes, submits, turns tokens into text, hands deltas to the client's
-// sink. Decides nothing beyond its session_machine; never talks to allocator or executor; quits
-// when the scheduler has ended the request.
+// One request's actor: reads the prompt (core/prompt_reading), submits it, passes what the
+// scheduler and the client say on to its choice, and sends what that answers. Decides nothing
+// itself; never talks to allocator or executor; quits when the scheduler has ended the request.
 #pragma once
-#include <atomic>
 #include <memory>
+#include <mutex>
 
-#include "actors/api/observer.hpp"
-#include "actors/core/session_machine.hpp"
+#include "actors/core/prompt_reading.hpp"
 #include "actors/protocol/scheduler.hpp"
-#include "gpu/model/loaded_model.hpp"
+#include "actors/session_choice.hpp"
 
 namespace troupe {
 
-/// Where a request is, as its handle tells other threads.
-using shared_phase = std::shared_ptr<std::atomic<core::life_phase>>;
+/// The places of one runtime, taken and given back by sessions on several threads.
+class shared_reading_places {
+ public:
+  explicit shared_reading_places(core::reading_places places = {}) : places_(places) {}
+  template <class Use>
+  auto with(Use&& use) {
+    const std::lock_guard lock(mutex_);
+    return use(places_);
+  }
 
-/// What every session of a runtime shares, but for the last member.
-struct session_context {
-  std::shared_ptr<const gpu::loaded_model> model;
-  protocol::scheduler_actor scheduler;
-  core::observer* watcher = nullptr;
-  std::uint64_t outbound_bytes_max = 256 << 10;
-  bool keep_prefix = false;  ///< for requests that name no on_disconnect
-  std::uint32_t model_context =
-      0;  ///< tokens; a longer prompt is refused as soon as that is certain; 0: no limit
-  core::deadlines_ms deadlines;  ///< defaults, for prompts that take several slices to read
-  /// Sessions that read a prompt in slices now.
-  std::shared_ptr<std::atomic<std::uint32_t>> reading_now =
-      std::make_shared<std::atomic<std::uint32_t>>(0);
-  /// One for each session: when its client was first seen to leave, 0 before. The cancel that says
-  /// so may still wait in the mailbox when the session finds nobody to deliver to.
-  std::shared_ptr<std::atomic<core::time_us>> left_at;
+ private:
+  std::mutex mutex_;
+  core::reading_places places_;
 };
 
-protocol::session_actor::behavior_type session_actor(
-    protocol::session_actor::pointer self, const session_context& context, core::request_id id,
-    const std::shared_ptr<core::generation_request>& request,
-    const std::weak_ptr<core::generation_sink>& sink, const shared_phase& phase);
+/// What every session of a runtime shares.
+struct session_context {
+  choice_context choice;
+  protocol::scheduler_actor scheduler;
+  std::uint32_t model_context = 0;  ///< tokens; a prompt that is certainly longer is refused while
+                                    ///< it is read; 0: no limit
+  core::deadlines_ms deadlines;     ///< for requests that name none; the scheduler has the same
+  std::shared_ptr<shared_reading_places> places = std::make_shared<shared_reading_places>();
+};
+
+protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
+                                                     const session_context& context,
+                                                     const choice_client& client);
 
 }  // namespace troupe

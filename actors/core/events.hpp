@@ -23,6 +23,9 @@ struct submit {
   bool score_prompt = false;  ///< echo with log-probabilities
   std::int32_t priority = 0;
   deadlines_ms deadlines;
+  /// When the session began to read the prompt, which is when the deadlines begin; none: they count
+  /// from the submit.
+  std::optional<time_us> received_at;
   std::optional<std::string> cache_salt;  ///< prefixes are shared only among equal salts
   bool keep_prefix = false;               ///< its blocks stay cached when its client leaves
   bool operator==(const submit&) const = default;

@@ -64,10 +64,8 @@ request make_request(const submit& m, rank order, const scheduler_limits& limits
   r.scored =
       m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
   r.submitted_at = now;
-  const auto limit = with_defaults(m.deadlines, limits.deadlines);
-  r.queue_by = due(limit.queue, now);
-  r.first_token_by = due(limit.first_token, now);
-  r.total_by = due(limit.total, now);
+  // The time that reading the prompt took counts.
+  r.due = deadlines_from(m.received_at.value_or(now), m.deadlines, limits.deadlines);
   return r;
 }
 
@@ -182,19 +180,14 @@ request_times request::times(time_us now) const {
 
 std::optional<end_reason> request::overdue(time_us now) const {
   if (std::holds_alternative<life::retiring>(state)) return std::nullopt;
-  if (!granted_at && now >= queue_by) return end_reason::queue_timeout;
-  if (!first_token_at && now >= first_token_by) return end_reason::first_token_timeout;
-  if (now >= total_by) return end_reason::total_timeout;
+  if (const auto over = due.overdue(progress(), now)) return over;
   if (reader_by && now >= *reader_by) return end_reason::slow_reader;
   return std::nullopt;
 }
 
 time_us request::next_deadline() const {
   if (std::holds_alternative<life::retiring>(state)) return never;
-  auto next = std::min(total_by, reader_by.value_or(never));
-  if (!granted_at) next = std::min(next, queue_by);
-  if (!first_token_at) next = std::min(next, first_token_by);
-  return next;
+  return std::min(due.next(progress()), reader_by.value_or(never));
 }
 
 // Times that only reports need, and how often it was preempted, decide nothing.
@@ -224,7 +217,8 @@ void request::add_to(state_hash& h) const {
   h.add(scored).add(keep_prefix).add(unsure_steps);
   h.add(scope.salt.has_value());
   if (scope.salt) h.add(std::string_view(*scope.salt));
-  h.add_due(queue_by).add_due(first_token_by).add_due(total_by).add(stalled());
+  due.add_to(h);
+  h.add(stalled());
   h.add_due(reader_by.value_or(never));
   h.add(preemptions > 0).add(granted_at.has_value()).add(first_token_at.has_value());
 }

@@ -146,7 +146,7 @@ struct request {
 
   std::uint32_t epoch = 0;  ///< leases asked for so far
   std::uint32_t preemptions = 0;
-  time_us queue_by = never, first_token_by = never, total_by = never;
+  deadline_times due;
   std::optional<time_us> reader_by;  ///< its reader is behind: it computes nothing, until then
   time_us submitted_at = 0;
   std::optional<time_us> granted_at, planned_at, first_token_at, last_token_at;
@@ -170,6 +170,9 @@ struct request {
   /// The move under way for it.
   std::optional<move_id> move() const;
   life_phase phase() const;
+  deadline_progress progress() const {
+    return {granted_at.has_value(), first_token_at.has_value()};
+  }
   request_times times(time_us now) const;
   /// The deadline that is over, if any; none while retiring.
   std::optional<end_reason> overdue(time_us now) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/core/prompt_length.hpp"
 #include "actors/core/scheduler_machine.hpp"
 
 namespace troupe::core {
@@ -35,10 +36,8 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
   // Scoring alone needs no place for a token to come.
   const auto needed = std::uint64_t{m.prompt.size()} + (m.decode.max_tokens == 0u ? 0 : 1);
   const auto prompt_tokens = std::to_string(m.prompt.size());
-  if (needed > limits_.model_context)
-    return no(refusal::context_length,
-              "This model's maximum context length is " + std::to_string(limits_.model_context) +
-                  " tokens, however the prompt has " + prompt_tokens + " tokens");
+  if (!prompt_fits(m.prompt.size(), m.decode.max_tokens != 0u, limits_.model_context))
+    return no(refusal::context_length, prompt_too_long(m.prompt.size(), limits_.model_context));
   if (needed > limits_.pool_tokens())
     return no(refusal::kv_capacity, "The KV cache has room for " +
                                         std::to_string(limits_.pool_tokens()) +

@@ -133,13 +133,17 @@ void session_machine::on_delivered(session_effects& out) {
 void session_machine::on_cancel(end_reason why, time_us seen_at, session_effects& out) {
   if (finished_ || cancelled_) return;
   gone_ = why == end_reason::client_gone;
-  if (reading_) {
+  ask_cancel(why, seen_at, out);
+}
+
+void session_machine::on_unsubmitted_end(end_reason why, session_effects& out) {
+  if (!finished_) {
+    gone_ = why == end_reason::client_gone;
     generation_end end;
     end.reason = why;
     finish(std::move(end), out);
-    return quit(out);
   }
-  ask_cancel(why, seen_at, out);
+  quit(out);
 }
 
 void session_machine::on_engine_down(session_effects& out) {
@@ -300,13 +304,7 @@ void session_machine::add_to(state_hash& h) const {
   for (const auto& p : pieces_) h.add(p.piece.token).add(p.start).add(p.ready);
   add(prompt_);
   add(pending_);
-  h.add(reading_)
-      .add(outstanding_)
-      .add(stalled_)
-      .add(cancelled_)
-      .add(gone_)
-      .add(finished_)
-      .add(quit_);
+  h.add(outstanding_).add(stalled_).add(cancelled_).add(gone_).add(finished_).add(quit_);
 }
 
 }  // namespace troupe::core

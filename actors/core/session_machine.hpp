@@ -62,10 +62,9 @@ class session_machine {
  public:
   explicit session_machine(session_options);
 
-  /// The prompt is long and still being read. Until on_submitted() the scheduler does not know the
-  /// request, so a cancel (also one for a deadline) ends it here.
-  void on_reading() { reading_ = true; }
-  void on_submitted() { reading_ = false; }
+  /// The request ended while its prompt was read (core/prompt_reading): the scheduler never heard
+  /// of it, so no `ended` follows.
+  void on_unsubmitted_end(end_reason why, session_effects&);
   void on(const admitted&, session_effects&);
   void on(const refused&, session_effects&);
   /// The echoed prompt (a delta with prompt = true), before any token.
@@ -119,7 +118,6 @@ class session_machine {
   std::vector<waiting_piece> pieces_;
   generation_delta prompt_, pending_;    // undelivered
   std::uint64_t pending_bytes_ = 0;      // cost of prompt_ and pending_
-  bool reading_ = false;                 // the request is not submitted yet
   bool outstanding_ = false;             // a delta is delivered and not yet confirmed
   bool stalled_ = false;                 // reported to the scheduler
   std::optional<end_reason> cancelled_;  // passed on to the scheduler

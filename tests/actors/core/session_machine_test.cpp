@@ -263,32 +263,20 @@ TEST_CASE("session: a cancel by id shows what came before it and no token after"
   CHECK(b.all<finish>()[0].end.reason == end_reason::cancelled);
 }
 
-TEST_CASE("session: while the prompt is read a cancel or a deadline ends it here, once", "[core]") {
+TEST_CASE("session: an end before the submit needs no scheduler and is told once", "[core]") {
   const auto why =
       GENERATE(end_reason::cancelled, end_reason::client_gone, end_reason::queue_timeout,
                end_reason::first_token_timeout, end_reason::total_timeout);
   session_machine machine(options());
   session_effects out;
-  machine.on_reading();
-  CHECK(out.empty());
-  machine.on_cancel(why, 55, out);
+  machine.on_unsubmitted_end(why, out);
+  machine.on_unsubmitted_end(end_reason::cancelled, out);
   machine.on_cancel(end_reason::cancelled, 66, out);
   machine.on_engine_down(out);
   REQUIRE(out.size() == 2);
   CHECK(std::get<finish>(out[0]).end.reason == why);
   CHECK(std::holds_alternative<quit>(out[1]));
   CHECK(machine.finished());
-}
-
-TEST_CASE("session: once it is submitted a cancel is the scheduler's", "[core]") {
-  session_machine machine(options());
-  session_effects out;
-  machine.on_reading();
-  machine.on_submitted();
-  machine.on_cancel(end_reason::cancelled, 55, out);
-  REQUIRE(out.size() == 1);
-  CHECK(std::get<cancel_request>(out[0]).message.why == end_reason::cancelled);
-  CHECK_FALSE(machine.finished());
 }
 
 TEST_CASE(

@@ -119,8 +119,23 @@ scenario three() {
   return s;
 }
 
+// Long prompts and one place: who reads, who waits for the place, who learns on the way that its
+// prompt is too long; the scheduler runs the first while the others read.
+scenario reading() {
+  scenario s;
+  s.name = "reading";
+  s.about = "three prompts of several slices, one place to read, a deadline, one prompt too long";
+  s.clients = {asks({3, 4, 5}, 1, true), asks({6, 7}, 1), asks({8}, 1)};
+  s.clients[0].slices = 3;
+  s.clients[1].slices = 2;
+  s.clients[2].slices = 4;
+  s.clients[2].tokens_per_slice = 6;
+  s.limits = small(6);
+  return s;
+}
+
 std::vector<scenario> all_scenarios() {
-  return {roomy(), tight(), parking(), full_host(), shared(), slow(), stops(), three()};
+  return {roomy(), tight(), parking(), full_host(), shared(), slow(), stops(), three(), reading()};
 }
 
 scenario with(scenario s, const char* suffix, std::uint32_t faults_max, std::uint32_t kinds = 0) {

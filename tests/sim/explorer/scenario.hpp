@@ -39,6 +39,8 @@ struct client_script {
   bool deadline = false;          ///< total: over when time passes
   std::int32_t priority = 0;
   bool keep_prefix = false;
+  std::uint32_t slices = 1;            ///< its prompt takes so many to read
+  std::uint32_t tokens_per_slice = 1;  ///< known to be in each: beyond the context it is refused
 };
 
 struct scenario {
@@ -47,6 +49,7 @@ struct scenario {
   scheduler_limits limits;
   std::uint32_t host_blocks = 0;  ///< 0: no host tier
   std::uint64_t outbound_bytes_max = 1 << 20;
+  std::uint32_t reading_places = 1;    ///< sessions that read long prompts at a time
   std::uint32_t faults = every_fault;  ///< kinds, as bits
   std::uint32_t faults_max = 1;        ///< in one run
   std::uint64_t transitions_max = 0;   ///< of one exploration; 0: all of them

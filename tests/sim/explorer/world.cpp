@@ -19,6 +19,13 @@ session_machine session_of(request_id id, const client_script& script, const sce
   return session_machine(std::move(o));
 }
 
+prompt_reading reading_of(const client_script& script, const scenario& scene) {
+  reading_limits limits;
+  limits.context = scene.limits.model_context;
+  limits.own = submit_of({}, script).deadlines;
+  return prompt_reading(limits);
+}
+
 }  // namespace
 
 submit submit_of(request_id id, const client_script& script) {
@@ -40,7 +47,9 @@ world::world(const scenario& scene)
       moves_(scene.host_blocks),
       memory_(std::size_t{scene.limits.num_blocks} * scene.limits.block_size, -1) {
   for (std::size_t i = 0; i < scene.clients.size(); ++i)
-    clients_.emplace_back(session_of(id_of(i), scene.clients[i], scene));
+    clients_.emplace_back(reading_of(scene.clients[i], scene),
+                          session_of(id_of(i), scene.clients[i], scene));
+  places_.total = scene.reading_places;
 }
 
 std::vector<choice> world::choices() const {
@@ -52,6 +61,7 @@ std::vector<choice> world::choices() const {
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     const auto& c = clients_[i];
     if (c.state == life::not_begun) may(k::submit, i);
+    if (c.state == life::alive && has_turn(c)) may(k::turn, i);
     if (!c.up.empty()) may(k::to_scheduler, i);
     if (!c.down.empty()) may(k::to_session, i);
     if (c.outstanding && !c.withholds) may(k::delivered, i);
@@ -103,9 +113,12 @@ void world::apply(const choice& c, cell_counts& cells, std::vector<std::string>*
     case k::submit: {
       auto& x = clients_[c.who];
       x.state = life::alive;
-      x.up.emplace_back(submit_of(id_of(c.who), scene_->clients[c.who]));
+      follow(c.who, x.reading.on_begin(0, now_));
       break;
     }
+    case k::turn:
+      follow(c.who, clients_[c.who].reading.on_turn(places_, now_));
+      break;
     case k::to_scheduler:
       do_up(c.who, cells);
       break;

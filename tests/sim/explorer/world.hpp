@@ -16,6 +16,7 @@
 
 #include "actors/core/blocks/block_ledger.hpp"
 #include "actors/core/blocks/move_ledger.hpp"
+#include "actors/core/prompt_reading.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "actors/core/session_machine.hpp"
 #include "tests/sim/explorer/scenario.hpp"
@@ -28,7 +29,8 @@ struct broken : std::runtime_error {
 
 struct choice {
   enum class kind : std::uint8_t {
-    submit,
+    submit,  // the session begins; a prompt of one slice is submitted with it
+    turn,    // the pause of one that reads is over
     to_scheduler,
     to_session,
     to_allocator,
@@ -118,8 +120,11 @@ class world {
 
   enum class life : std::uint8_t { not_begun, alive, quit, crashed };
   struct client {
-    explicit client(session_machine machine) : session(std::move(machine)) {}
+    client(prompt_reading prompt, session_machine machine)
+        : reading(std::move(prompt)), session(std::move(machine)) {}
     life state = life::not_begun;
+    prompt_reading reading;
+    std::uint32_t slices = 0;  // read
     session_machine session;
     channel<to_scheduler> up;
     channel<to_session> down;
@@ -148,6 +153,11 @@ class world {
   void perform(effects&);
   void accept(const step_plan&);
   void run_session(std::size_t i, session_effects&);
+  void follow(std::size_t i, reading_step);
+  void cancel_session(std::size_t i, end_reason);
+  bool has_turn(const client&) const;
+  /// Where the request is: with its session until it is submitted, then with the scheduler.
+  request_state row_of(request_id) const;
   void on_time(cell_counts&);
   void do_fault(const choice&, cell_counts&);
   void do_up(std::size_t i, cell_counts&);
@@ -170,6 +180,7 @@ class world {
   block_ledger ledger_;
   move_ledger moves_;
   std::vector<client> clients_;
+  reading_places places_;
   channel<to_allocator> to_allocator_;
   channel<from_allocator> from_allocator_;
   channel<to_mover> to_mover_;
@@ -194,7 +205,7 @@ class world {
 
 template <class Event>
 void world::schedule(const Event& event, column at, request_id about, cell_counts& cells) {
-  ++cells[static_cast<int>(machine_.state_of(about))][static_cast<int>(at)];
+  ++cells[static_cast<int>(row_of(about))][static_cast<int>(at)];
   effects out;
   machine_.on(event, now_, out);
   perform(out);
@@ -204,7 +215,7 @@ void world::schedule(const Event& event, column at, request_id about, cell_count
 template <class Event>
 void world::schedule_for_all(const Event& event, column at, cell_counts& cells) {
   for (std::size_t i = 0; i < clients_.size(); ++i)
-    ++cells[static_cast<int>(machine_.state_of(id_of(i)))][static_cast<int>(at)];
+    ++cells[static_cast<int>(row_of(id_of(i)))][static_cast<int>(at)];
   effects out;
   machine_.on(event, now_, out);
   perform(out);

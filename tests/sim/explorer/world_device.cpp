@@ -144,6 +144,10 @@ void world::poison_free() {
 }
 
 void world::check() {
+  const auto readers = std::count_if(clients_.begin(), clients_.end(),
+                                     [](const client& c) { return c.reading.has_place(); });
+  if (places_.taken != readers || places_.taken > places_.total)
+    throw broken("the places to read are not those that are taken");
   const auto sound = [](const std::string& wrong) {
     if (!wrong.empty()) throw broken(wrong);
   };
@@ -187,6 +191,7 @@ void world::require_whole() const {
   if (c.allocated_total != c.released_total) throw broken("allocated and released differ at rest");
   if (!leases_.empty()) throw broken("a lease is open at rest");
   if (!host_.empty() || moves_.counts().used > 0) throw broken("a parked copy is left at rest");
+  if (places_.taken != 0) throw broken("a place to read is taken at rest");
   if (ending_ && stops_ != 1) throw broken("drain or stop was not followed by one stopped");
   for (const auto& x : clients_) {
     if (x.state == life::alive) throw broken("a session waits for ever");

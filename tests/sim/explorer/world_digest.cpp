@@ -18,9 +18,13 @@ state_digest world::digest() const {
         .add(c.resubmitted)
         .add(c.up.size())
         .add(c.down.size());
+    c.reading.add_to(h);
+    if (c.reading.where() == prompt_reading::state::tokenizing) h.add(c.slices);
     if (c.state == life::alive) c.session.add_to(h);
     for (const auto& m : c.up) {
       h.add(m.index());
+      if (const auto* x = std::get_if<submit>(&m); x && x->deadlines.total > 0)
+        h.add(now_ - x->received_at.value_or(now_));
       if (const auto* x = std::get_if<cancel>(&m)) h.add(x->request).add(x->why);
     }
     for (const auto& m : c.down) {
@@ -89,10 +93,10 @@ state_digest world::digest() const {
 }
 
 std::string text_of(const choice& c) {
-  static constexpr std::array<const char*, 13> names{
-      "submit",    "to_scheduler", "to_session", "to_allocator", "from_allocator",
-      "to_mover",  "copy_done",    "from_mover", "step",         "from_executor",
-      "delivered", "resume",       "fault"};
+  static constexpr std::array<const char*, 14> names{
+      "submit",         "turn",      "to_scheduler", "to_session", "to_allocator",
+      "from_allocator", "to_mover",  "copy_done",    "from_mover", "step",
+      "from_executor",  "delivered", "resume",       "fault"};
   const bool faulty = c.what == choice::kind::fault;
   return std::string(faulty ? name_of(c.which) : names.at(static_cast<std::size_t>(c.what))) + ":" +
          std::to_string(c.who);

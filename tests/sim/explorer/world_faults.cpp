@@ -4,16 +4,15 @@
 namespace troupe::core::sim {
 
 void world::do_fault(const choice& c, cell_counts& cells) {
-  session_effects out;
   const std::size_t i = c.who;
   const bool alive = i < clients_.size() && clients_[i].state == life::alive;
   switch (c.which) {
     case fault::disconnect:
-      clients_[i].session.on_cancel(end_reason::client_gone, now_, out);
+      cancel_session(i, end_reason::client_gone);
       break;
     case fault::cancel:
       if (alive && !clients_[i].session.finished())
-        clients_[i].session.on_cancel(end_reason::cancelled, now_, out);
+        cancel_session(i, end_reason::cancelled);
       else  // late, or of an unknown id
         clients_[i < clients_.size() ? i : 0].up.emplace_back(
             cancel{id_of(i), end_reason::cancelled, now_});
@@ -38,10 +37,12 @@ void world::do_fault(const choice& c, cell_counts& cells) {
       break;
     case fault::crash: {
       auto& x = clients_[i];
+      const bool submitted = x.reading.where() == prompt_reading::state::left;
       x.state = life::crashed;
+      x.reading.close(places_);  // as its shell does on its way out
       x.down.clear();
       x.outstanding = x.withholds = false;
-      x.up.emplace_back(down{});
+      if (submitted) x.up.emplace_back(down{});  // the scheduler monitors no other
       break;
     }
     case fault::drain:
@@ -60,14 +61,17 @@ void world::do_fault(const choice& c, cell_counts& cells) {
       schedule(submit_of(id_of(i), scene_->clients[i]), column::submit, id_of(i), cells);
       break;
   }
-  if (!out.empty()) run_session(i, out);
 }
 
 void world::on_time(cell_counts& cells) {
   now_ += long_time_us;
   for (std::size_t i = 0; i < clients_.size(); ++i) {
-    const auto state = machine_.state_of(id_of(i));
+    const auto state = row_of(id_of(i));
     if (state == request_state::gone) continue;
+    if (state == request_state::tokenizing) {  // its next turn sees to it
+      ++cells[static_cast<int>(state)][static_cast<int>(column::deadline)];
+      continue;
+    }
     if (scene_->clients[i].deadline) clients_[i].closed = true;
     const bool moves = state == request_state::moving_out || state == request_state::moving_in;
     ++cells[static_cast<int>(state)]

@@ -129,12 +129,13 @@ void world::spawn_client(std::uint32_t index) {
   request->stop = one.wants->stop;
   request->deadlines = one.wants->deadlines;
   session_context context;
-  context.model = model_;
+  context.choice.model = model_;
   context.scheduler = handle_of<protocol::scheduler_actor>(one.from);
-  context.watcher = &referee_;
-  context.outbound_bytes_max = of_.outbound_bytes_max;
-  one.session = system_.spawn(session_actor, context, core::request_id{index + 1}, request,
-                              std::weak_ptr<core::generation_sink>(one.sink), one.phase);
+  context.choice.watcher = &referee_;
+  context.choice.outbound_bytes_max = of_.outbound_bytes_max;
+  one.session = system_.spawn(
+      session_actor, context,
+      choice_client{core::request_id{index + 1}, request, one.sink, one.phase, nullptr});
   const auto session = caf::actor_cast<caf::strong_actor_ptr>(one.session);
   one.to->connect(session, one.from);
   one.from_client->connect(session, nullptr);
