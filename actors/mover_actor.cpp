@@ -86,19 +86,21 @@ struct mover {
     }
     if (granted.outcome != core::move_outcome::ok) return answer(move, granted.outcome, *one);
     transfers.emplace(move, one);
-    if (!out && !intact(granted)) return finish({move, core::move_outcome::corrupt});
+    const auto places = places_of(blocks, granted);
+    if (!out && !intact(places, granted)) return finish({move, core::move_outcome::corrupt});
 
     gpu::block_copy copy;
     copy.towards =
         out ? gpu::block_copy::direction::to_host : gpu::block_copy::direction::to_device;
     copy.blocks = blocks;
-    for (const auto slot : granted.slots) copy.host.push_back(host->slot(slot));
+    copy.host = places;
     if (out) one->checksums.resize(blocks.size());
     try {
       device->copy(std::move(copy),
-                   [move, one, slots = granted.slots, memory = host, bell = door](bool ok) {
+                   // It keeps the memory that `places` point into.
+                   [move, one, places, memory = host, bell = door](bool ok) {
                      for (std::size_t i = 0; ok && i < one->checksums.size(); ++i)
-                       one->checksums[i] = checksum64(memory->slot(slots[i]));
+                       one->checksums[i] = checksum64(places[i]);
                      bell->ring({move, ok ? core::move_outcome::ok : core::move_outcome::failed});
                    });
     } catch (const std::exception&) {
@@ -106,9 +108,26 @@ struct mover {
     }
   }
 
-  bool intact(const core::move_start& granted) const {
-    for (std::size_t i = 0; i < granted.slots.size(); ++i)
-      if (checksum64(host->slot(granted.slots[i])) != granted.checksums[i]) return false;
+  /// The bytes of each block in its slot: groups of layers differ in size, slots do not. A block
+  /// outside the pool gets the whole slot, and the device refuses it.
+  std::vector<std::span<std::byte>> places_of(const std::vector<core::block_id>& blocks,
+                                              const core::move_start& granted) const {
+    const auto& kv = device->info().kv;
+    std::vector<std::span<std::byte>> out;
+    out.reserve(blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const auto group = kv.group_of_block(blocks[i]);
+      const auto slot = host->slot(granted.slots[i]);
+      const bool known = group < kv.groups.size();
+      out.push_back(known ? slot.first(static_cast<std::size_t>(kv.block_bytes(group))) : slot);
+    }
+    return out;
+  }
+
+  static bool intact(const std::vector<std::span<std::byte>>& places,
+                     const core::move_start& granted) {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (checksum64(places[i]) != granted.checksums[i]) return false;
     return true;
   }
 

@@ -139,8 +139,8 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
   limits.max_num_batched_tokens = config.max_num_batched_tokens;
   limits.max_step_us = std::uint64_t{config.max_step_ms} * 1000;
   limits.max_num_queued_reqs = config.max_num_queued_reqs;
-  limits.block_size = device.block_size;
-  limits.num_blocks = device.num_blocks;
+  limits.block_size = device.kv.block_size;
+  limits.num_blocks = device.kv.num_blocks();
   limits.model_context = config.max_model_len == 0
                              ? model.config.context
                              : std::min(model.config.context, config.max_model_len);
@@ -180,8 +180,7 @@ struct runtime::impl {
     reader_limit = std::chrono::milliseconds(to_ms(config.client_send_timeout_s));
     context.choice.keep_prefix = config.on_disconnect == "keep_prefix";
     forget_release = config.plant_leak;
-    if (limits.park)
-      host = std::make_shared<host_memory>(config.kv_offloading_bytes, device->info().block_bytes);
+    if (limits.park) host = std::make_shared<host_memory>(config.kv_offloading_bytes, *device);
   }
 
   core::scheduler_limits limits;

@@ -10,6 +10,17 @@ using c = runtime_config;
 constexpr double KiB = 1024, MiB = KiB * 1024, GiB = MiB * 1024, TiB = GiB * 1024;
 constexpr double long_time_s = 1e6;
 
+void add_seconds(std::vector<option_spec>& t, const std::string& group, const char* name,
+                 double c::*field, double low, double high, const char* meaning) {
+  t.push_back({.name = name,
+               .group = group,
+               .field = field,
+               .unit = "s",
+               .low = low,
+               .high = high,
+               .meaning = meaning});
+}
+
 void add_model(std::vector<option_spec>& t) {
   const std::string g = "model and device";
   t.push_back({.name = "model",
@@ -24,6 +35,11 @@ void add_model(std::vector<option_spec>& t) {
                .field = &c::served_model_names,
                .meaning = "name(s) clients may use",
                .unset = "the file's stem"});
+  t.push_back({.name = "device",
+               .group = g,
+               .field = &c::device,
+               .meaning = "the device that computes: auto or cpu",
+               .unset = "the first the machine has"});
   t.push_back({.name = "threads",
                .group = g,
                .field = &c::threads,
@@ -52,6 +68,12 @@ void add_memory(std::vector<option_spec>& t) {
                .unit = "tokens",
                .choices = {"16", "32"},
                .meaning = "tokens of one KV block"});
+  t.push_back({.name = "kv-cache-dtype",
+               .group = g,
+               .field = &c::kv_cache_dtype,
+               .choices = {"auto", "f16"},
+               .meaning = "how K and V are stored",
+               .unset = "as the device does best"});
   t.push_back({.name = "num-kv-blocks",
                .group = g,
                .field = &c::num_kv_blocks,
@@ -148,24 +170,12 @@ void add_scheduling(std::vector<option_spec>& t) {
                .low = 1,
                .high = 60000,
                .meaning = "target time of one step; shrinks prefill chunks"});
-  t.push_back({.name = "queue-timeout",
-               .group = g,
-               .field = &c::queue_timeout_s,
-               .unit = "s",
-               .high = long_time_s,
-               .meaning = "time a request may wait; 0 = no limit"});
-  t.push_back({.name = "first-token-timeout",
-               .group = g,
-               .field = &c::first_token_timeout_s,
-               .unit = "s",
-               .high = long_time_s,
-               .meaning = "time until the first token; 0 = no limit"});
-  t.push_back({.name = "request-timeout",
-               .group = g,
-               .field = &c::request_timeout_s,
-               .unit = "s",
-               .high = long_time_s,
-               .meaning = "time of a whole request; 0 = no limit"});
+  add_seconds(t, g, "queue-timeout", &c::queue_timeout_s, 0, long_time_s,
+              "time a request may wait; 0 = no limit");
+  add_seconds(t, g, "first-token-timeout", &c::first_token_timeout_s, 0, long_time_s,
+              "time until the first token; 0 = no limit");
+  add_seconds(t, g, "request-timeout", &c::request_timeout_s, 0, long_time_s,
+              "time of a whole request; 0 = no limit");
   t.push_back(
       {.name = "on-disconnect",
        .group = g,
@@ -246,15 +256,7 @@ void add_net_limits(std::vector<option_spec>& t) {
 void add_net_times(std::vector<option_spec>& t) {
   const std::string g = "network";
   const auto add = [&](const char* name, double c::*field, double low, double high,
-                       const char* meaning) {
-    t.push_back({.name = name,
-                 .group = g,
-                 .field = field,
-                 .unit = "s",
-                 .low = low,
-                 .high = high,
-                 .meaning = meaning});
-  };
+                       const char* meaning) { add_seconds(t, g, name, field, low, high, meaning); };
   add("header-timeout", &c::header_timeout_s, 0.1, long_time_s, "time for a request's headers");
   add("body-timeout", &c::body_timeout_s, 0.1, long_time_s,
       "time for a request's body, and for a WebSocket message from its first bytes on");

@@ -13,12 +13,14 @@ struct runtime_config {
   // model and device
   std::string model;                            ///< path of the GGUF file
   std::vector<std::string> served_model_names;  ///< default: the file's stem
+  std::string device = "auto";                  ///< what computes; gpu/make_backend knows the names
   std::uint32_t threads = 0;                    ///< 0: the cores this process may use
   std::string isa = "auto";                     ///< auto, avx512-vnni, avx2, portable
   bool panel_cache = false;  ///< keep the repacked weights in a file beside the model
 
   // KV pool
   std::uint32_t block_size = 16;               ///< tokens: 16 or 32
+  std::string kv_cache_dtype = "auto";         ///< how K and V are stored; auto: as the device does
   std::optional<std::uint32_t> num_kv_blocks;  ///< wins over kv_cache_memory
   std::uint64_t kv_cache_memory = 1ull << 30;  ///< bytes
   bool kv_cache_memory_given = false;          ///< false: may shrink to what the memory leaves

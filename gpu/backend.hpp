@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "gpu/device_profile.hpp"
+#include "gpu/host_buffer.hpp"
+#include "gpu/kv_format.hpp"
 #include "gpu/step_batch.hpp"
 #include "gpu/weight_report.hpp"
 
@@ -18,11 +20,9 @@ namespace troupe::gpu {
 
 struct device_info {
   std::string name;  ///< "cpu"
-  std::string isa;   ///< "avx512-vnni", "avx2", "portable"
+  std::string isa;   ///< of its kernels: "avx512-vnni", "avx2", "portable"
   std::uint32_t threads = 0;
-  std::uint32_t block_size = 0;  ///< tokens per KV block
-  std::uint32_t num_blocks = 0;
-  std::uint64_t block_bytes = 0;   ///< K and V of all layers of one block
+  kv_format kv = {};               ///< how the pool's blocks are stored, and how many there are
   std::uint64_t weight_bytes = 0;  ///< resident weights, as repacked
   weight_report weights = {};
 };
@@ -45,7 +45,7 @@ struct block_copy {
   direction towards = direction::to_host;
   std::vector<std::uint32_t> blocks;
   std::vector<std::span<std::byte>>
-      host;  ///< block_bytes for each block; must live until `done` returns
+      host;  ///< bytes_of_block for each block; must live until `done` returns
 };
 
 class backend {
@@ -63,6 +63,11 @@ class backend {
   /// batch_error, with nothing started, for a block or a host size that does not fit. `done` must
   /// hold no handle on this backend.
   virtual void copy(block_copy, std::function<void(bool ok)> done) = 0;
+  /// Host memory for such copies: page-locked where the device has its own memory and copies need
+  /// it, plain otherwise. From any thread; may outlive this backend. Throws std::bad_alloc.
+  virtual std::unique_ptr<host_buffer> make_host_buffer(std::size_t bytes) {
+    return plain_host_buffer(bytes);
+  }
   /// Of all steps so far; from any thread. Off, and empty, unless the backend was made to keep one.
   virtual device_profile profile() const { return {}; }
 };

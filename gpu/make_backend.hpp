@@ -1,27 +1,64 @@
-// From a model file to a device: what `troupe serve` and the tests start with.
+// From a loaded model to a device: one row for each kind of device this build has. What the product
+// does alike for all of them (choosing by name, reading the options) stands here once.
 #pragma once
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpu/backend.hpp"
+#include "gpu/kv_format.hpp"
 #include "gpu/model/loaded_model.hpp"
 
 namespace troupe::gpu {
 
 struct backend_options {
-  std::uint32_t threads = 0;      ///< 0: the cores this process may use (affinity and cgroup quota)
-  std::string isa = "auto";       ///< auto, avx512-vnni, avx2, portable
-  std::uint32_t block_size = 16;  ///< 16 or 32
-  std::uint32_t num_blocks = 0;   ///< > 0; the pool is allocated and touched here
+  std::uint32_t block_size = 16;        ///< tokens of a KV block
+  std::uint32_t num_blocks = 0;         ///< > 0; the pool is allocated and touched at construction
+  std::string device = "auto";          ///< a row's name, or the first row whose machine is present
+  std::string kv_cache_dtype = "auto";  ///< one that the device stores, or the first of those
   bool profile = false;  ///< keep backend::profile(); measures the machine's limits at the start
-  bool panel_cache = false;  ///< keep the repacked weights in MODEL.panels, and start from them
+  /// Options only some devices have, by their name on the command line; each device reads its own.
+  /// An empty value is as if the option were not there.
+  std::map<std::string, std::string> own = {};
 };
 
-/// Threads that a device with these options starts in all.
-std::uint32_t threads_needed(const backend_options&);
+/// What the product must know of a device before it makes one.
+struct device_kind {
+  std::string_view name;
+  std::vector<std::string_view> options;  ///< of backend_options::own
+  std::vector<kv_dtype> kv_dtypes;        ///< the first one is "auto"
+  bool (*present)() = nullptr;            ///< the machine has it
+  /// Bytes that the weights of the file take on the device.
+  std::uint64_t (*weight_bytes)(const gguf_file&) = nullptr;
+  /// Bytes that can still be taken where weights and KV blocks lie.
+  std::uint64_t (*available_memory)() = nullptr;
+  std::uint32_t (*threads_needed)(const backend_options&) = nullptr;  ///< that it starts in all
+  std::unique_ptr<backend> (*make)(std::shared_ptr<const loaded_model>,
+                                   const backend_options&) = nullptr;
+};
 
-/// Throws model_error, thread_error or std::invalid_argument (unknown or unsupported isa, too
-/// little memory with both numbers).
-std::unique_ptr<backend> make_backend(std::shared_ptr<const loaded_model>, const backend_options&);
+/// Those of this build, in the order in which "auto" tries them.
+std::span<const device_kind> device_kinds();
+
+/// Throws std::invalid_argument, naming the value and the list, for a name that no row has and for
+/// a device that this machine lacks.
+const device_kind& choose_device(const std::string& name,
+                                 std::span<const device_kind> kinds = device_kinds());
+
+/// How `kind` stores the model's KV cache. Throws std::invalid_argument for a type it does not
+/// store.
+kv_format kv_format_of(const device_kind& kind, const model_config&, const backend_options&);
+
+std::uint32_t threads_needed(const backend_options&,
+                             std::span<const device_kind> kinds = device_kinds());
+
+/// Throws model_error, thread_error or std::invalid_argument (an option this device does not have,
+/// a value it cannot meet, too little memory with both numbers).
+std::unique_ptr<backend> make_backend(std::shared_ptr<const loaded_model>, const backend_options&,
+                                      std::span<const device_kind> kinds = device_kinds());
 
 }  // namespace troupe::gpu

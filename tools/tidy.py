@@ -36,6 +36,9 @@ CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/\w+_actor\.[hc]pp$|actors/r
                          r"tests/actors/|tests/sim/shells/|tests/support/|examples/)")
 BOOST_ALLOWED = re.compile(r"^(net/|tests/net/|tools/chaos/|tools/client/|tools/bench/)")
 PURE = re.compile(r"^actors/(api|core)/")
+# A device is reached through gpu/make_backend; its own headers are for itself, its tests and the bench of its kernels.
+DEVICE = re.compile(r"^gpu/(cpu|cuda)/")
+DEVICE_ALLOWED = re.compile(r"^(gpu/make_backend\.cpp$|tests/gpu/|tests/tsan/|tools/bench/)")
 IMPURE_HEADERS = {"thread", "chrono", "iostream", "mutex", "shared_mutex", "atomic", "condition_variable", "future",
                   "ctime", "time.h", "random", "spdlog/spdlog.h", "config/log.hpp", "unistd.h", "pthread.h"}
 IMPURE_CALLS = re.compile(r"\b(std::chrono|steady_clock|system_clock|std::this_thread|std::cout|std::cerr|printf|log_event)\b")
@@ -61,6 +64,8 @@ def include_violations(name, text):
             yield f'includes "{header}": our include paths start at the root'
         if layer and header.startswith(OURS) and not header.startswith(LAYERS[layer]):
             yield f'includes "{header}": {layer} may include only {", ".join(LAYERS[layer])}'
+        if (device := DEVICE.match(header)) and not name.startswith(device[0]) and not DEVICE_ALLOWED.match(name):
+            yield f'includes "{header}": devices are reached through gpu/make_backend.hpp and gpu/backend.hpp'
         if header == "caf/all.hpp":
             yield "includes caf/all.hpp: include the narrow headers"
         elif header.startswith("caf/") and not CAF_ALLOWED.match(name):
@@ -121,6 +126,10 @@ PLANTED = {
     "net/planted_gpu.cpp": '#include "gpu/backend.hpp"\n',
     "net/planted_core.cpp": '#include "actors/core/scheduler_machine.hpp"\n',
     "actors/api/planted_core.hpp": '#pragma once\n#include "actors/core/events.hpp"\n',
+    "actors/planted_device_actor.cpp": '#include "gpu/cpu/backend_cpu.hpp"\n',
+    "tools/cli/planted_device.cpp": '#include "gpu/cpu/weights/pack_weights.hpp"\n',
+    "gpu/planted_device.cpp": '#include "gpu/cpu/kv_pool.hpp"\n',
+    "tests/support/planted_device.hpp": '#pragma once\n#include "gpu/cpu/backend_cpu.hpp"\n',
     "net/planted_local.cpp": '#include "server.hpp"\n',
     "net/planted_once.hpp": "struct planted {};\n",
     "net/planted_long.cpp": "int planted();\n" * (MAX_LINES + 1),
@@ -141,6 +150,7 @@ def self_test(root):
             (copy / name / "README.md").write_text("# planted\n")
         (copy / "net/clean.cpp").write_text('#include <boost/asio.hpp>\n#include "actors/api/ids.hpp"\n')
         (copy / "actors/clean_actor.cpp").write_text('#include <caf/actor.hpp>\n#include "gpu/backend.hpp"\n')
+        (copy / "gpu/make_backend.cpp").write_text('#include "gpu/cpu/cpu_device.hpp"\n')
         if clean := violations(copy):
             failures.append(f"clean files are reported: {clean}")
         for name, text in PLANTED.items():

@@ -12,43 +12,37 @@ namespace troupe::gpu {
 
 namespace {
 
-const backend_options& checked(const backend_options& options, const loaded_model& model) {
+void check(const backend_options& options, const loaded_model& model) {
   if (options.block_size != 16 && options.block_size != 32) {
     throw std::invalid_argument("block_size: " + std::to_string(options.block_size) +
                                 " is not 16 or 32");
   }
   if (options.num_blocks == 0) throw std::invalid_argument("num_blocks: 0, at least 1 is needed");
-  if (options.threads > 1024) {
-    throw std::invalid_argument("threads: " + std::to_string(options.threads) + " is above 1024");
-  }
   const std::uint32_t dim = model.config.head_dim;
   if (dim % 16 != 0 || dim > head_dim_max) {
     model.file.fail("head_dim: " + std::to_string(dim) +
                     "; the cpu device needs a multiple of 16 up to " +
                     std::to_string(head_dim_max));
   }
-  return options;
 }
 
 }  // namespace
 
 cpu_backend::cpu_backend(std::shared_ptr<const loaded_model> model, const backend_options& options)
+    : cpu_backend(std::move(model), options, read_cpu_options(options)) {}
+
+cpu_backend::cpu_backend(std::shared_ptr<const loaded_model> model, const backend_options& options,
+                         const cpu_options& own)
     : model_(std::move(model)),
-      kernels_(select_kernels(checked(options, *model_).isa)),
-      workers_(options.threads ? options.threads : usable_cores()),
-      weights_(model_->file, model_->config, workers_, options.panel_cache),
-      kv_(model_->config, options.block_size, options.num_blocks, workers_),
+      kernels_((check(options, *model_), select_kernels(own.isa))),
+      workers_(own.threads ? own.threads : usable_cores()),
+      weights_(model_->file, model_->config, workers_, own.panel_cache),
+      kv_(kv_format_of(cpu_device_kind(), model_->config, options), workers_),
       forward_(model_->config, weights_, kv_, kernels_, workers_),
       samplers_(forward_pass::logit_rows, sampler(kernels_, model_->config.vocab)),
       copier_(kv_) {
-  info_ = {"cpu",
-           kernels_.isa,
-           workers_.threads(),
-           kv_.block_size(),
-           kv_.num_blocks(),
-           kv_.block_bytes(),
-           weights_.bytes(),
-           weights_.report()};
+  info_ = {"cpu",        kernels_.isa,     workers_.threads(),
+           kv_.format(), weights_.bytes(), weights_.report()};
   if (options.profile) {
     profile_.emplace(measure_limits(kernels_, workers_, weights_));
     forward_.profile_to(&*profile_);

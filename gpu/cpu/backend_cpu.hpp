@@ -8,15 +8,15 @@
 
 #include "gpu/backend.hpp"
 #include "gpu/cpu/block_copier.hpp"
+#include "gpu/cpu/cpu_device.hpp"
 #include "gpu/cpu/forward.hpp"
 #include "gpu/cpu/sampler.hpp"
-#include "gpu/make_backend.hpp"
 
 namespace troupe::gpu {
 
 class cpu_backend final : public backend {
  public:
-  /// Throws model_error, std::invalid_argument.
+  /// Reads its own options too. Throws model_error, std::invalid_argument.
   cpu_backend(std::shared_ptr<const loaded_model> model, const backend_options& options);
 
   const device_info& info() const override { return info_; }
@@ -31,6 +31,8 @@ class cpu_backend final : public backend {
   void observe_logits(logit_observer observer) { observer_ = std::move(observer); }
 
  private:
+  cpu_backend(std::shared_ptr<const loaded_model> model, const backend_options& options,
+              const cpu_options& own);
   void copy_blocks(const laid_out_step& step);
   void answer(const laid_out_step& step, const step_segment& segment, step_result& result);
 

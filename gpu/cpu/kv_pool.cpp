@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "gpu/host_limits.hpp"
 
@@ -21,15 +22,9 @@ void require_memory(std::uint32_t blocks, std::uint64_t block_bytes) {
 
 }  // namespace
 
-kv_pool::kv_pool(const model_config& config, std::uint32_t block_size, std::uint32_t num_blocks,
-                 worker_pool& pool)
-    : block_size_(block_size),
-      num_blocks_(num_blocks),
-      block_bytes_(config.kv_bytes_per_token() * block_size),
-      head_halves_(std::size_t{config.head_dim} * block_size),
-      kv_heads_(config.kv_heads) {
-  require_memory(num_blocks, block_bytes_);
-  region_ = memory_region(num_blocks * block_bytes_);
+kv_pool::kv_pool(kv_format format, worker_pool& pool) : format_(std::move(format)) {
+  require_memory(num_blocks(), block_bytes());
+  region_ = memory_region(format_.pool_bytes());
   constexpr std::size_t piece = std::size_t{16} << 20;
   const std::size_t pieces = (region_.size() + piece - 1) / piece;
   pool.run(static_cast<std::uint32_t>(pieces), [&](std::uint32_t i) {
@@ -39,13 +34,13 @@ kv_pool::kv_pool(const model_config& config, std::uint32_t block_size, std::uint
 }
 
 kv_view kv_pool::layer(std::uint32_t layer) const {
+  constexpr std::size_t half = sizeof(std::uint16_t);  // kernels count in f16 values
   kv_view view;
-  view.base =
-      reinterpret_cast<std::uint16_t*>(region_.data()) + 2 * layer * kv_heads_ * head_halves_;
-  view.block_stride = block_bytes_ / 2;
-  view.head_stride = head_halves_;
-  view.value_offset = kv_heads_ * head_halves_;
-  view.block_size = block_size_;
+  view.base = reinterpret_cast<std::uint16_t*>(region_.data() + layer * format_.layer_bytes());
+  view.block_stride = block_bytes() / half;
+  view.head_stride = format_.head_bytes() / half;
+  view.value_offset = format_.value_offset() / half;
+  view.block_size = block_size();
   return view;
 }
 

@@ -23,9 +23,6 @@ struct model_config {
   bool tied_embeddings = false;  ///< no output.weight: the head is token_embd.weight
   std::uint64_t file_bytes = 0;
 
-  /// 2 x layers x kv_heads x head_dim x 2: K and V of one token at 16 bits.
-  std::uint64_t kv_bytes_per_token() const { return 2ull * layers * kv_heads * head_dim * 2ull; }
-
   /// Reads, validates (non-zero dimensions, head_dim even, heads a multiple of kv_heads, every
   /// tensor present with the shape and a type the device knows, nothing unknown in the
   /// architecture). Throws model_error.

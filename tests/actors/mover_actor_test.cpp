@@ -74,9 +74,9 @@ TEST_CASE(
     "device",
     "[actor]") {
   const test::temporary_file file(test::tiny_llama_bytes());
-  mover_world w(gpu::make_backend(gpu::load_model(file.path()), {2, "auto", 16, 12}), 8);
+  mover_world w(gpu::make_backend(gpu::load_model(file.path()), {.num_blocks = 12}), 8);
   using direction = gpu::block_copy::direction;
-  const auto bytes = w.device->info().block_bytes;
+  const auto bytes = w.device->info().kv.block_bytes(0);
   for (std::uint32_t i = 0; i < 5; ++i) {
     auto content = pattern(bytes, i);
     copy_block(*w.device, direction::to_device, i, content);

@@ -71,8 +71,8 @@ inline core::lease_id lease(std::uint64_t request) {
 struct mover_world {
   mover_world(std::shared_ptr<gpu::backend> on, std::uint32_t slots)
       : device(std::move(on)),
-        host(std::make_shared<host_memory>(slots * device->info().block_bytes,
-                                           device->info().block_bytes)),
+        host(std::make_shared<host_memory>(slots * device->info().kv.largest_block_bytes(),
+                                           *device)),
         system(std::make_unique<caf::actor_system>(config)),
         scheduler(std::make_unique<caf::scoped_actor>(*system)) {
     mover = system->spawn<caf::detached>(

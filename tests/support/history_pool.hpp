@@ -23,9 +23,10 @@ class history_pool {
     info_.name = name;
     info_.isa = "none";
     info_.threads = 1;
-    info_.block_size = block_size;
-    info_.num_blocks = num_blocks;
-    info_.block_bytes = block_size * sizeof(token_id);
+    // A block holds its tokens themselves: no type of K and V has anything to say here but that K
+    // and V of one layer, one head and one dimension have the size of a token together.
+    static_assert(sizeof(token_id) == 2 * sizeof(std::uint16_t));
+    info_.kv = gpu::one_group_format(gpu::kv_f16, 1, 1, 1, block_size, num_blocks);
   }
 
   const gpu::device_info& info() const { return info_; }
@@ -50,8 +51,8 @@ class history_pool {
     // As every device does: all copies come before anything is computed.
     for (const auto& slice : batch.slices)
       for (const auto [from, to] : slice.copies)
-        std::memcpy(&pool_.at(std::size_t{to} * info_.block_size),
-                    &pool_.at(std::size_t{from} * info_.block_size), info_.block_bytes);
+        std::memcpy(&pool_.at(std::size_t{to} * info_.kv.block_size),
+                    &pool_.at(std::size_t{from} * info_.kv.block_size), info_.kv.block_bytes(0));
     for (const auto& slice : batch.slices) result.slices.push_back(run(slice));
     return result;
   }
@@ -61,7 +62,7 @@ class history_pool {
     if (ask.host.size() != ask.blocks.size())
       throw gpu::batch_error("copy: host places and blocks differ");
     for (std::size_t i = 0; i < ask.blocks.size(); ++i)
-      if (ask.blocks[i] >= info_.num_blocks || ask.host[i].size() != info_.block_bytes)
+      if (ask.blocks[i] >= info_.kv.num_blocks() || ask.host[i].size() != info_.kv.block_bytes(0))
         throw gpu::batch_error("copy: block or host size does not fit");
   }
   /// All of it, or the first half of its blocks.
@@ -69,18 +70,19 @@ class history_pool {
     const bool out = ask.towards == gpu::block_copy::direction::to_host;
     const auto count = whole ? ask.blocks.size() : ask.blocks.size() / 2;
     for (std::size_t i = 0; i < count; ++i) {
-      token_id* const block = &pool_[std::size_t{ask.blocks[i]} * info_.block_size];
+      token_id* const block = &pool_[std::size_t{ask.blocks[i]} * info_.kv.block_size];
       std::byte* const host = ask.host[i].data();
-      out ? std::memcpy(host, block, info_.block_bytes)
-          : std::memcpy(block, host, info_.block_bytes);
+      out ? std::memcpy(host, block, info_.kv.block_bytes(0))
+          : std::memcpy(block, host, info_.kv.block_bytes(0));
     }
   }
 
  private:
   gpu::slice_result run(const gpu::sequence_slice& slice) {
     const auto cell = [&](std::uint32_t position) -> token_id& {
-      return pool_[std::size_t{slice.blocks.at(position / info_.block_size)} * info_.block_size +
-                   position % info_.block_size];
+      return pool_[std::size_t{slice.blocks.at(position / info_.kv.block_size)} *
+                       info_.kv.block_size +
+                   position % info_.kv.block_size];
     };
     const auto size = slice.start + static_cast<std::uint32_t>(slice.tokens.size());
     for (std::uint32_t i = slice.start; i < size; ++i) cell(i) = slice.tokens[i - slice.start];

@@ -99,7 +99,7 @@ TEST_CASE("cpu device: steps on 2 to 8 threads beside copies have the bits of on
       for (const std::uint32_t threads : {2u, 3u, 8u}) {
         INFO(kernels->isa << ", type " << type << ", threads " << threads);
         cpu_backend device(model, device_options(threads, 12, kernels->isa));
-        const host_memory host(2 * device.info().block_bytes, device.info().block_bytes);
+        const host_memory host(2 * device.info().kv.block_bytes(0), device);
         std::vector<std::vector<float>> rows;
         std::uint32_t copies = 0;
         {
@@ -133,7 +133,7 @@ TEST_CASE("cpu device: copies asked for from several threads all end, each in it
   std::atomic<int> finished{0};
   constexpr int threads = 4, each = 25;
   cpu_backend device(model, device_options(2, 8));
-  const host_memory host(threads * device.info().block_bytes, device.info().block_bytes);
+  const host_memory host(threads * device.info().kv.block_bytes(0), device);
   std::vector<std::thread> askers;
   for (std::uint32_t who = 0; who < threads; ++who)
     askers.emplace_back([&, who] {

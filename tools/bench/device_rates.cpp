@@ -30,7 +30,7 @@ class device_rates final : public engine_rates {
     if (plan.prompt <= longest_computed_prompt)
       for (std::uint32_t s = 0; s < plan.streams; ++s) run_prompt(s, plan.prompt, plan.longest());
     const auto& info = device_->info();
-    const double token_bytes = static_cast<double>(info.block_bytes) / info.block_size;
+    const double token_bytes = static_cast<double>(info.kv.token_bytes());
     std::vector<decode_rate> out;
     auto context = plan.prompt;
     for (std::uint32_t w = 0; w < plan.windows; ++w) {
@@ -53,7 +53,7 @@ class device_rates final : public engine_rates {
   /// A sequence's blocks lie behind those of the ones before it, `longest` tokens each.
   sequence_slice slice(std::uint32_t stream, std::uint32_t start, std::uint32_t count,
                        std::uint32_t longest) const {
-    const auto size = device_->info().block_size;
+    const auto size = device_->info().kv.block_size;
     const auto vocab = model_->config.vocab;
     sequence_slice out;
     out.key = stream;

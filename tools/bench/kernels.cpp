@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "gpu/cpu/backend_cpu.hpp"
+#include "gpu/cpu/cpu_device.hpp"
 #include "gpu/cpu/kernels/kernel_costs.hpp"
 #include "gpu/cpu/machine_limits.hpp"
 #include "gpu/host_limits.hpp"
@@ -138,11 +139,14 @@ class kernels_bench {
       : model_(std::move(model)),
         config_(model_->config),
         options_(options),
-        kernels_(select_kernels(options.isa)),
-        all_threads_(options.threads ? options.threads : usable_cores()),
+        own_(read_cpu_options(options)),
+        kernels_(select_kernels(own_.isa)),
+        all_threads_(own_.threads ? own_.threads : usable_cores()),
         loaders_(all_threads_),
         weights_(model_->file, config_, loaders_),
-        kv_(config_, block_size, many_sequences * context() / block_size, loaders_) {
+        kv_(one_group_format(kv_f16, config_.layers, config_.kv_heads, config_.head_dim, block_size,
+                             many_sequences * context() / block_size),
+            loaders_) {
     report_.machine = machine_name();
     report_.isa = kernels_.isa;
     report_.weight_bytes = weights_.bytes();
@@ -187,11 +191,18 @@ class kernels_bench {
     for (thread_peaks& p : report_.peaks) measure_decode(p);
   }
 
+  backend_options with_threads(std::uint32_t threads, std::uint32_t blocks) const {
+    backend_options out = options_;
+    out.own["threads"] = std::to_string(threads);
+    out.block_size = block_size;
+    out.num_blocks = blocks;
+    return out;
+  }
+
   /// Steps of one sequence through the device as the product drives it.
   void measure_decode(thread_peaks& p) {
     const std::uint32_t tokens = std::min(config_.context, 128u);
-    cpu_backend device(
-        model_, {p.threads, options_.isa, block_size, (tokens + block_size - 1) / block_size});
+    cpu_backend device(model_, with_threads(p.threads, (tokens + block_size - 1) / block_size));
     std::vector<double> times;
     for (std::uint32_t at = 0; at < tokens; ++at) {
       const auto begin = steady::now();
@@ -265,6 +276,7 @@ class kernels_bench {
   std::shared_ptr<loaded_model> model_;
   const model_config& config_;
   backend_options options_;
+  cpu_options own_;
   const kernel_table& kernels_;
   std::uint32_t all_threads_;
   worker_pool loaders_;

@@ -95,8 +95,8 @@ class steady_watch final : public quiet_observer {
 runtime_config config_of(const gpu::device_info& device, std::uint32_t max_streams,
                          bool whole_prompts) {
   runtime_config out;
-  out.block_size = device.block_size;
-  out.num_kv_blocks = device.num_blocks;
+  out.block_size = device.kv.block_size;
+  out.num_kv_blocks = device.kv.num_blocks();
   out.max_num_seqs = max_streams;
   out.max_num_queued_reqs = std::max(out.max_num_queued_reqs, max_streams);
   out.queue_timeout_s = out.first_token_timeout_s = out.request_timeout_s = 0;
@@ -109,7 +109,7 @@ class runtime_rates final : public engine_rates {
   runtime_rates(std::shared_ptr<const gpu::loaded_model> model,
                 std::shared_ptr<gpu::backend> device, std::uint32_t max_streams, bool whole_prompts)
       : vocab_(model->config.vocab),
-        token_bytes_(static_cast<double>(device->info().block_bytes) / device->info().block_size),
+        token_bytes_(static_cast<double>(device->info().kv.token_bytes())),
         config_(config_of(device->info(), max_streams, whole_prompts)),
         engine_(config_, std::move(model), std::move(device), watch_,
                 [](const std::string& what) {

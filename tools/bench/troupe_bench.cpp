@@ -104,8 +104,8 @@ int main(int argc, char** argv) {
       "policies", "the same requests under one policy after another, in process");
   for (auto* device : {engine, kernels, cache, policies}) {
     device->add_option("MODEL", model, "GGUF file")->required();
-    device->add_option("--threads", options.threads, "0: the cores this process may use");
-    device->add_option("--isa", options.isa, "auto, avx512-vnni, avx2, portable");
+    device->add_option("--threads", options.own["threads"], "0: the cores this process may use");
+    device->add_option("--isa", options.own["isa"], "auto, avx512-vnni, avx2, portable");
   }
   troupe::engine_options rates;
   add_engine_options(*engine, rates);

@@ -9,6 +9,7 @@
 
 #include "config/log.hpp"
 #include "gpu/host_limits.hpp"
+#include "gpu/make_backend.hpp"
 #include "gpu/model/gguf/gguf.hpp"
 #include "gpu/model/gguf/split_model.hpp"
 #include "tools/cli/memory_plan.hpp"
@@ -37,8 +38,8 @@ constexpr std::array numbers{
                   "tokens of the vocabulary; with --ffn the weights are estimated too"},
     number_option{"ffn", 1, 1 << 18, "feed-forward length"}};
 
-constexpr std::array kv_types{std::pair{"f16", 2}, std::pair{"bf16", 2}, std::pair{"f32", 4},
-                              std::pair{"int8", 1}};
+// For the arithmetic alone, beside those that a device stores.
+constexpr std::array kv_types{gpu::kv_f16, gpu::kv_bf16, gpu::kv_f32, gpu::kv_int8};
 constexpr std::array weight_types{
     gpu::tensor_type::f32,  gpu::tensor_type::f16,  gpu::tensor_type::bf16,
     gpu::tensor_type::q8_0, gpu::tensor_type::q6_k, gpu::tensor_type::q5_k,
@@ -52,7 +53,7 @@ std::string lower(std::string text) {
 
 std::string kv_type_names() {
   std::string out;
-  for (const auto& [name, bytes] : kv_types) out += (out.empty() ? "" : ", ") + std::string(name);
+  for (const auto& type : kv_types) out += (out.empty() ? "" : ", ") + std::string(type.name);
   return out;
 }
 
@@ -142,7 +143,7 @@ void read_model(const std::string& path, memory_estimate& e) {
   try {
     const auto loadable = gpu::gguf_file::open(path);
     gpu::model_config::from_gguf(loadable);  // throws for what the server would refuse
-    e.weight_bytes = packed_weight_bytes(loadable);
+    e.weight_bytes = gpu::choose_device("auto").weight_bytes(loadable);
     e.weight_source = "resident as repacked";
   } catch (const gpu::model_error&) {
     e.weight_bytes = e.file_bytes;
@@ -186,9 +187,9 @@ void read_dimensions(arguments& a, memory_estimate& e) {
 }  // namespace
 
 bool memory_estimate::complete() {
-  token_bytes = 2;
-  bool fits = times(token_bytes, layers) && times(token_bytes, kv_heads) &&
-              times(token_bytes, head_dim) && times(token_bytes, kv_value_bytes);
+  const auto found = gpu::kv_token_bytes(kv_dtype, layers, kv_heads, head_dim);
+  bool fits = found.has_value();
+  token_bytes = found.value_or(0);
   blocks_per_sequence = (context + block_size - 1) / block_size;
   sequence_bytes = token_bytes;
   fits = fits && times(sequence_bytes, blocks_per_sequence * block_size);
@@ -214,8 +215,8 @@ std::string estimate_words(const memory_estimate& e, std::uint64_t available) {
   else
     out += "weights     not counted: give --vocab and --ffn\n";
   out += fmt::format("kv a token  {} = 2 x {} layers x {} kv heads x {} head dim x {} bytes ({})\n",
-                     format_size(e.token_bytes), e.layers, e.kv_heads, e.head_dim, e.kv_value_bytes,
-                     e.kv_type);
+                     format_size(e.token_bytes), e.layers, e.kv_heads, e.head_dim,
+                     e.kv_dtype.value_bits / 8, e.kv_dtype.name);
   out += fmt::format("a sequence  {} for {} tokens, {} blocks of {}\n",
                      format_size(e.sequence_bytes), e.context, e.blocks_per_sequence, e.block_size);
   out += fmt::format("pool        {} for {} sequences of that length, {} blocks\n",
@@ -245,7 +246,7 @@ std::string estimate_json(const memory_estimate& e, std::uint64_t available) {
                  {"context", e.context},
                  {"sequences", e.sequences},
                  {"block_size", e.block_size},
-                 {"kv_cache_dtype", e.kv_type}};
+                 {"kv_cache_dtype", std::string(e.kv_dtype.name)}};
   if (e.file_bytes) out.push_back({"file_bytes", *e.file_bytes});
   if (e.weight_bytes) out.push_back({"weight_bytes", *e.weight_bytes});
   for (const auto& [key, value] :
@@ -295,11 +296,14 @@ early_exit estimate_command::run(bool on_terminal) const {
   e.context = a.number("max-model-len", 0);
   e.sequences = a.number("max-num-seqs", runtime_config{}.max_num_seqs);
   e.block_size = a.number("block-size", runtime_config{}.block_size);
-  e.kv_type = a.text("--kv-cache-dtype").empty() ? "f16" : a.text("--kv-cache-dtype");
-  for (const auto& [name, bytes] : kv_types)
-    if (e.kv_type == name) e.kv_value_bytes = static_cast<std::uint64_t>(bytes);
-  if (e.kv_value_bytes == 0)
-    a.problem("--kv-cache-dtype: '" + e.kv_type + "' is not one of " + kv_type_names());
+  if (const auto name = a.text("--kv-cache-dtype"); !name.empty()) {
+    const auto found = std::find_if(kv_types.begin(), kv_types.end(),
+                                    [&](const auto& type) { return type.name == name; });
+    if (found == kv_types.end())
+      a.problem("--kv-cache-dtype: '" + name + "' is not one of " + kv_type_names());
+    else
+      e.kv_dtype = *found;
+  }
   if (model.empty()) {
     read_dimensions(a, e);
   } else {

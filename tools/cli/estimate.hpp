@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/kv_format.hpp"
 #include "tools/cli/options.hpp"
 
 namespace CLI {
@@ -19,16 +20,15 @@ struct memory_estimate {
   std::string name;  ///< empty: from dimensions
   std::uint64_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0, ffn = 0,
                 context = 0;
-  std::uint64_t sequences = 0, block_size = 0, kv_value_bytes = 0;
-  std::string kv_type;
+  std::uint64_t sequences = 0, block_size = 0;
+  gpu::kv_dtype kv_dtype = gpu::kv_f16;
   std::optional<std::uint64_t> file_bytes, weight_bytes;  ///< as stored; resident
   std::string weight_source;                              ///< how weight_bytes was found
   // derived by complete()
   std::uint64_t token_bytes = 0, blocks_per_sequence = 0, sequence_bytes = 0, pool_blocks = 0,
                 pool_bytes = 0, table_bytes = 0, total_bytes = 0;
 
-  /// token_bytes = 2 x layers x kv_heads x head_dim x kv_value_bytes, and what follows. False: past
-  /// 64 bits.
+  /// token_bytes (gpu/kv_format.hpp) and what follows from it. False: past 64 bits.
   bool complete();
 };
 

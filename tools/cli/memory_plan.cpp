@@ -5,28 +5,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "gpu/cpu/weights/pack_weights.hpp"
-
 namespace troupe {
 
-std::uint64_t packed_weight_bytes(const gpu::gguf_file& file) {
-  std::uint64_t bytes = 0;
-  for (const auto& tensor : file.tensors()) {
-    if (tensor.shape.size() < 2 || tensor.rows() == 1) {
-      bytes += (tensor.shape[0] + 31) / 32 * 32 * sizeof(float);
-    } else {
-      const auto packed = gpu::packed_shape(tensor.type, static_cast<std::uint32_t>(tensor.rows()),
-                                            static_cast<std::uint32_t>(tensor.shape[0]));
-      bytes += (gpu::packed_bytes(packed) + 63) / 64 * 64;
-    }
-  }
-  constexpr std::uint64_t page = 4096;
-  return (bytes + page - 1) / page * page;
-}
-
-pool_plan plan_pool(const runtime_config& config, const gpu::model_config& model,
+pool_plan plan_pool(const runtime_config& config, const gpu::kv_format& format,
                     std::uint64_t weight_bytes, std::uint64_t available) {
-  const auto block_bytes = model.kv_bytes_per_token() * config.block_size;
+  const auto block_bytes = format.token_row_bytes();
   const auto blocks = config.num_kv_blocks ? std::uint64_t{*config.num_kv_blocks}
                                            : config.kv_cache_memory / block_bytes;
   const auto* asked = config.num_kv_blocks ? "--num-kv-blocks" : "--kv-cache-memory";

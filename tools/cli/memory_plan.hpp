@@ -6,8 +6,7 @@
 #include <string>
 
 #include "config/runtime_config.hpp"
-#include "gpu/model/gguf/gguf.hpp"
-#include "gpu/model/model_config.hpp"
+#include "gpu/kv_format.hpp"
 
 namespace troupe {
 
@@ -15,19 +14,15 @@ namespace troupe {
 /// rounded up.
 constexpr std::uint64_t working_memory = 64ull << 20;
 
-/// Bytes of the weights as the CPU device repacks them; the mapped file, which the kernel can drop,
-/// counts for nothing.
-std::uint64_t packed_weight_bytes(const gpu::gguf_file&);
-
 struct pool_plan {
   std::uint32_t blocks = 0;
   std::string shrunk;  ///< why the default pool became smaller; empty: it did not
 };
 
-/// The pool that the configuration asks for. Without --num-kv-blocks and --kv-cache-memory it
-/// shrinks to what `available` bytes leave; a pool that was asked for, or weights that do not fit,
-/// throw std::runtime_error with the sum and the limit.
-pool_plan plan_pool(const runtime_config&, const gpu::model_config&, std::uint64_t weight_bytes,
+/// The pool that the configuration asks for, in blocks of each layer group of the format. Without
+/// --num-kv-blocks and --kv-cache-memory it shrinks to what `available` bytes leave; a pool that
+/// was asked for, or weights that do not fit, throw std::runtime_error with the sum and the limit.
+pool_plan plan_pool(const runtime_config&, const gpu::kv_format&, std::uint64_t weight_bytes,
                     std::uint64_t available);
 
 }  // namespace troupe

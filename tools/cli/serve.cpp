@@ -15,7 +15,6 @@
 #include "actors/runtime.hpp"
 #include "config/log.hpp"
 #include "config/threads/joined_thread.hpp"
-#include "gpu/host_limits.hpp"
 #include "gpu/make_backend.hpp"
 #include "net/server/server.hpp"
 #include "tools/cli/memory_plan.hpp"
@@ -164,6 +163,20 @@ void require_all_threads(const runtime_config& config, const gpu::backend_option
                   net::server::threads_needed(config));
 }
 
+/// All but the number of blocks. An option that was left at its default is none that a device would
+/// have to know.
+gpu::backend_options device_options(const runtime_config& config) {
+  gpu::backend_options out;
+  out.block_size = config.block_size;
+  out.device = config.device;
+  out.kv_cache_dtype = config.kv_cache_dtype;
+  out.profile = config.profile;
+  if (config.threads != 0) out.own["threads"] = std::to_string(config.threads);
+  if (config.isa != "auto") out.own["isa"] = config.isa;
+  if (config.panel_cache) out.own["panel-cache"] = "true";
+  return out;
+}
+
 int run(runtime_config& config) {
   const auto began = steady_clock::now();
   const auto seconds = [&] {
@@ -171,16 +184,15 @@ int run(runtime_config& config) {
   };
   process_events events;
   std::atomic<bool> died = false;
-  gpu::backend_options options{config.threads, config.isa, config.block_size};
+  auto options = device_options(config);
   require_all_threads(config, options);
   const auto model = gpu::load_model(config.model);
   const double model_seconds = seconds();
-  const auto pool =
-      plan_pool(config, model->config, packed_weight_bytes(model->file), gpu::available_memory());
+  const auto& kind = gpu::choose_device(options.device);
+  const auto pool = plan_pool(config, gpu::kv_format_of(kind, model->config, options),
+                              kind.weight_bytes(model->file), kind.available_memory());
   if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
   options.num_blocks = pool.blocks;
-  options.profile = config.profile;
-  options.panel_cache = config.panel_cache;
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
   model->file.release_data();  // whoever truncates the served file must not end the process
   const double load_seconds = seconds();

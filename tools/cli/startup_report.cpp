@@ -18,13 +18,14 @@ struct numbers {
 
 numbers compute(const startup_facts& facts) {
   numbers n{};
-  n.kv_bytes_per_token = facts.model.config.kv_bytes_per_token();
-  n.pool_bytes = facts.device.block_bytes * facts.device.num_blocks;
-  n.pool_tokens = std::uint64_t{facts.device.num_blocks} * facts.device.block_size;
+  const auto& kv = facts.device.kv;
+  n.kv_bytes_per_token = kv.token_bytes();
+  n.pool_bytes = kv.pool_bytes();
+  n.pool_tokens = kv.pool_tokens();
   n.context = facts.limits.effective_context();
   n.full_length_sequences = static_cast<double>(n.pool_tokens) / n.context;
-  const std::uint64_t entries = (n.context + facts.device.block_size - 1) / facts.device.block_size;
-  n.table_bytes = entries * sizeof(core::block_id) * facts.limits.max_num_seqs;
+  const std::uint64_t entries = (n.context + kv.block_size - 1) / kv.block_size;
+  n.table_bytes = entries * kv.groups.size() * sizeof(core::block_id) * facts.limits.max_num_seqs;
   return n;
 }
 
@@ -55,6 +56,7 @@ std::string startup_words(const startup_facts& facts) {
   const auto n = compute(facts);
   const auto& model = facts.model.config;
   const auto& limits = facts.limits;
+  const auto& kv = facts.device.kv;
   const double share = block_table_share(facts) * 100;
   std::string out;
   out += fmt::format(
@@ -67,10 +69,10 @@ std::string startup_words(const startup_facts& facts) {
   out += fmt::format("device     {} ({}), {} threads\n", facts.device.name, facts.device.isa,
                      facts.device.threads);
   out += fmt::format(
-      "kv cache   {} bytes a token = 2 x {} layers x {} kv heads x {} head dim x 2 bytes\n",
-      n.kv_bytes_per_token, model.layers, model.kv_heads, model.head_dim);
-  out += fmt::format("           {} blocks of {} tokens = {} tokens, {}\n", facts.device.num_blocks,
-                     facts.device.block_size, n.pool_tokens, format_size(n.pool_bytes));
+      "kv cache   {} bytes a token = 2 x {} layers x {} kv heads x {} head dim x {} bytes\n",
+      n.kv_bytes_per_token, model.layers, kv.kv_heads, kv.head_dim, kv.dtype.value_bits / 8);
+  out += fmt::format("           {} blocks of {} tokens = {} tokens, {}\n", kv.num_blocks(),
+                     kv.block_size, n.pool_tokens, format_size(n.pool_bytes));
   out +=
       fmt::format("context    {} tokens effective; {:.1f} sequences of full length fit the pool\n",
                   n.context, n.full_length_sequences);
@@ -112,8 +114,8 @@ std::string startup_json(const startup_facts& facts) {
                             {"kv_heads", u(model.kv_heads)},
                             {"head_dim", u(model.head_dim)},
                             {"kv_bytes_per_token", u(n.kv_bytes_per_token)},
-                            {"block_size", u(facts.device.block_size)},
-                            {"num_kv_blocks", u(facts.device.num_blocks)},
+                            {"block_size", u(facts.device.kv.block_size)},
+                            {"num_kv_blocks", u(facts.device.kv.num_blocks())},
                             {"pool_tokens", u(n.pool_tokens)},
                             {"pool_bytes", u(n.pool_bytes)},
                             {"effective_context", u(n.context)},

@@ -45,9 +45,9 @@ TEST_CASE("cpu device: info tells what was asked for and what it costs", "[gpu]"
   CHECK(device->info().name == "cpu");
   CHECK(device->info().isa == supported_kernels().front()->isa);
   CHECK(device->info().threads == 3);
-  CHECK(device->info().block_size == 32);
-  CHECK(device->info().num_blocks == 5);
-  CHECK(device->info().block_bytes ==
+  CHECK(device->info().kv.block_size == 32);
+  CHECK(device->info().kv.num_blocks() == 5);
+  CHECK(device->info().kv.block_bytes(0) ==
         2 * 2 * 2 * 16 * 2 * 32);  // K and V, layers, KV heads, dim, bytes, tokens
   CHECK(device->info().weight_bytes > 0);
 }
@@ -138,7 +138,7 @@ TEST_CASE("cpu device: scores come one per target, in order, as log-probabilitie
 TEST_CASE("cpu device: a sequence whose KV holds NaN gets bad logits alone", "[gpu]") {
   const auto model = load_tiny({});
   cpu_backend device(model, device_options(2, 4));
-  std::vector<std::byte> broken(device.info().block_bytes, std::byte{0xFF});
+  std::vector<std::byte> broken(device.info().kv.block_bytes(0), std::byte{0xFF});
   REQUIRE(copy_now(device, {block_copy::direction::to_device, {0}, {broken}}));
   step_batch batch;
   batch.slices.push_back(slice_of(0, counting(9), 8, 1, {0}));
@@ -167,8 +167,8 @@ TEST_CASE("cpu device: blocks copied out and into other blocks continue with the
   };
   run(0, 0, 33, {0, 1, 2});
   // Host places lie where they like: here the other way round, with gaps.
-  std::vector<std::byte> bytes(6 * device.info().block_bytes);
-  const auto cut = cut_into_blocks(bytes, device.info().block_bytes);
+  std::vector<std::byte> bytes(6 * device.info().kv.block_bytes(0));
+  const auto cut = cut_into_blocks(bytes, device.info().kv.block_bytes(0));
   const std::vector<std::span<std::byte>> host{cut[5], cut[3], cut[0]};
   REQUIRE(copy_now(device, {block_copy::direction::to_host, {0, 1, 2}, host}));
   REQUIRE(copy_now(device, {block_copy::direction::to_device, {7, 3, 5}, host}));
@@ -219,7 +219,7 @@ TEST_CASE(
   {
     using Catch::Matchers::Contains;
     cpu_backend device(model, device_options(1, 4));
-    const std::uint64_t one = device.info().block_bytes;
+    const std::uint64_t one = device.info().kv.block_bytes(0);
     bytes.resize(2 * one);
     const auto host = cut_into_blocks(bytes, one);
     const auto asking = [&](std::vector<std::uint32_t> blocks,

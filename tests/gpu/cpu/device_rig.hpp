@@ -24,7 +24,9 @@ inline std::shared_ptr<const gpu::loaded_model> load_tiny(const tiny_llama& shap
 inline gpu::backend_options device_options(std::uint32_t threads, std::uint32_t blocks,
                                            const std::string& isa = "auto",
                                            std::uint32_t block_size = 16) {
-  return {threads, isa, block_size, blocks};
+  gpu::backend_options options{.block_size = block_size, .num_blocks = blocks};
+  options.own = {{"threads", std::to_string(threads)}, {"isa", isa}};
+  return options;
 }
 
 inline gpu::step_result run_step(gpu::backend& device, gpu::step_batch batch) {

@@ -15,7 +15,9 @@ std::uint64_t working_bytes(const tiny_llama& shape) {
   const auto model = load_tiny(shape);
   worker_pool workers(1);
   const model_weights weights(model->file, model->config, workers);
-  const kv_pool kv(model->config, 16, 1, workers);
+  const kv_pool kv(one_group_format(kv_f16, model->config.layers, model->config.kv_heads,
+                                    model->config.head_dim, 16, 1),
+                   workers);
   return forward_pass(model->config, weights, kv, select_kernels("auto"), workers).bytes();
 }
 

@@ -246,9 +246,9 @@ TEST_CASE("cpu device: NaN left in a block by its last owner never reaches the n
   const auto tokens = random_tokens(42, 21, model->config.vocab);
   const auto logits_after = [&](std::byte fill) {
     cpu_backend device(model, device_options(2, 2));
-    std::vector<std::byte> bytes(2 * device.info().block_bytes, fill);
+    std::vector<std::byte> bytes(2 * device.info().kv.block_bytes(0), fill);
     std::atomic<bool> done{false};
-    const auto places = cut_into_blocks(bytes, device.info().block_bytes);
+    const auto places = cut_into_blocks(bytes, device.info().kv.block_bytes(0));
     device.copy({block_copy::direction::to_device, {0, 1}, places}, [&](bool) {
       done = true;
       done.notify_one();

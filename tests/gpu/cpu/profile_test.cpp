@@ -128,7 +128,7 @@ TEST_CASE(
   for (const kernel_table* kernels : supported_kernels()) {
     INFO("isa " << kernels->isa);
     backend_options options = profiled(1);
-    options.isa = kernels->isa;
+    options.own["isa"] = kernels->isa;
     const machine_limits limits = cpu_backend(model, options).profile().limits;
     CHECK(limits.dots_per_s > 1e8);
     CHECK(limits.floats_per_s > 1e7);

@@ -49,7 +49,6 @@ TEST_CASE("model_config: the default model's numbers") {
   CHECK(config.rope_base == 100000.0f);
   CHECK(config.norm_eps == 1e-5f);
   CHECK(config.tied_embeddings);
-  CHECK(config.kv_bytes_per_token() == 2 * 30 * 3 * 64 * 2);
   CHECK(config.file_bytes == 98362432);
 }
 

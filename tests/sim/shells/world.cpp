@@ -37,8 +37,8 @@ world::world(coordinator_config& config, const scenario& of,
   system_.await_actors_before_shutdown(false);
   coordinator_.clock().current_time += std::chrono::hours(1);  // time 0 means "not set" in records
   if (of.host_slots > 0)
-    host_ = std::make_shared<host_memory>(of.host_slots * device_->info().block_bytes,
-                                          device_->info().block_bytes);
+    host_ = std::make_shared<host_memory>(of.host_slots * device_->info().kv.largest_block_bytes(),
+                                          *device_);
   spawn_engine();
   clients_.resize(of.clients.size());
   for (std::uint32_t i = 0; i < clients_.size(); ++i) spawn_client(i);

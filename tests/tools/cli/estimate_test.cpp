@@ -117,7 +117,6 @@ TEST_CASE("estimate: what does not fit says how many tokens would", "[config]") 
   e.context = 4096;
   e.sequences = 1;
   e.block_size = 16;
-  e.kv_value_bytes = 2;
   REQUIRE(e.complete());
   CHECK(estimate_words(e, e.total_bytes).find("it fits\n") != std::string::npos);
   const auto words = estimate_words(e, e.total_bytes - 1);

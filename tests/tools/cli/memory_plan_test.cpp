@@ -36,12 +36,9 @@ class fake_root {
   std::filesystem::path path_;
 };
 
-gpu::model_config small_model() {
-  gpu::model_config model;
-  model.layers = 32;
-  model.kv_heads = 8;
-  model.head_dim = 128;  // 128 KiB a token, 2 MiB a block of 16
-  return model;
+/// 128 KiB a token, 2 MiB a block of 16.
+gpu::kv_format small_model() {
+  return gpu::one_group_format(gpu::kv_f16, 32, 8, 128, 16, 0);
 }
 
 std::string refused(const runtime_config& config, std::uint64_t available) {
@@ -124,9 +121,7 @@ TEST_CASE("memory_plan: a pool below one block and one past 32 bits are refused"
   config.kv_cache_memory = MiB;
   CHECK(refused(config, 8192 * MiB) == "--kv-cache-memory: 1 MiB holds no block of 2 MiB");
   config.kv_cache_memory = 1ull << 44;
-  auto model = small_model();
-  model.layers = model.kv_heads = 1;
-  model.head_dim = 16;  // 1 KiB a block
+  const auto model = gpu::one_group_format(gpu::kv_f16, 1, 1, 16, 16, 0);  // 1 KiB a block
   CHECK_THROWS_WITH(plan_pool(config, model, 0, 1ull << 50),
                     Catch::Contains("more than 2^32 - 1 blocks"));
 }
@@ -141,7 +136,7 @@ TEST_CASE("memory_plan: weights are counted as the device packs them", "[config]
       tiny.tied = tied;
       const test::temporary_file file{test::tiny_llama_bytes(tiny)};
       const auto model = gpu::load_model(file.path());
-      CHECK(packed_weight_bytes(model->file) ==
+      CHECK(gpu::choose_device("auto").weight_bytes(model->file) ==
             gpu::make_backend(model, {.num_blocks = 1})->info().weight_bytes);
     }
   }

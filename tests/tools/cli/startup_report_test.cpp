@@ -15,8 +15,10 @@ struct fixture {
   fixture(std::uint32_t blocks, std::uint32_t block_size, std::uint32_t sequences) {
     config.model = file.path();
     config.max_num_seqs = sequences;
-    device = {"cpu",      "portable", 2,
-              block_size, blocks,     model->config.kv_bytes_per_token() * block_size,
+    const auto& shape = model->config;
+    device = {"cpu", "portable", 2,
+              gpu::one_group_format(gpu::kv_f16, shape.layers, shape.kv_heads, shape.head_dim,
+                                    block_size, blocks),
               1000};
     device.weights.seconds = 0.25;
     limits = make_limits(config, *model, device);
