@@ -16,15 +16,17 @@ namespace {
 
 using steady = std::chrono::steady_clock;
 
-/// The way from the backend's copy thread to the actor. The actor closes it when it dies, and with
-/// it shut nothing of CAF is touched: a copy may end after the whole actor system.
-class doorbell {
+/// How the backend's copy thread reports to the actor. A copy may end after the actor and even
+/// after its actor system: the actor closes this when it dies, and once closed it touches nothing
+/// of CAF.
+class copy_report {
  public:
-  explicit doorbell(caf::weak_actor_ptr owner) : owner_(std::move(owner)) {}
+  explicit copy_report(caf::weak_actor_ptr owner) : owner_(std::move(owner)) {}
 
-  void ring(core::moved over) {
-    caf::strong_actor_ptr
-        to;  // outlives the lock: if it is the last handle, its end closes the door
+  void send(core::moved over) {
+    // Declared before the lock, so dropped after it: the last handle ends the actor, which calls
+    // close().
+    caf::strong_actor_ptr to;
     const std::lock_guard lock(mutex_);
     if (open_) to = owner_.lock();
     if (to) caf::anon_send(caf::actor_cast<caf::actor>(to), over);
@@ -40,8 +42,8 @@ class doorbell {
   caf::weak_actor_ptr owner_;
 };
 
-/// One chunk under way. The copy thread writes the checksums and rings; the actor reads them
-/// afterwards.
+/// One chunk in flight. The copy thread writes the checksums and then reports; only after the
+/// report does the actor read them.
 struct transfer {
   bool out = true;
   std::uint32_t blocks = 0;
@@ -55,12 +57,12 @@ struct mover {
   std::shared_ptr<host_memory> host;
   protocol::scheduler_actor scheduler;
   core::observer* watcher;
-  std::shared_ptr<doorbell> door;
+  std::shared_ptr<copy_report> reports;
   core::move_ledger ledger{host->slots()};
   std::map<core::move_id, std::shared_ptr<transfer>> transfers{};
   std::uint64_t leaked = 0;
 
-  void tell_tier() const {
+  void report_tier() const {
     const auto counts = ledger.counts();
     watcher->on_host_tier({counts.total, counts.used, leaked});
     if (const auto broken = ledger.check(); !broken.empty()) report_violation(*watcher, broken);
@@ -73,7 +75,7 @@ struct mover {
     self->send(scheduler, core::moved{move, outcome});
   }
 
-  /// Starts the copy a ledger's answer allows, or answers why not.
+  /// Starts the copy that the ledger allows, or answers why not.
   void start(core::move_id move, const std::vector<core::block_id>& blocks, bool out,
              const core::move_start& granted) {
     auto one = std::make_shared<transfer>();
@@ -82,7 +84,7 @@ struct mover {
     one->begun = steady::now();
     if (!granted.violation.empty()) {
       report_violation(*watcher, granted.violation);
-      if (ledger.under_way(move)) return;  // the move that has this number answers for it
+      if (ledger.under_way(move)) return;  // the move in flight under this id will answer
     }
     if (granted.outcome != core::move_outcome::ok) return answer(move, granted.outcome, *one);
     transfers.emplace(move, one);
@@ -98,10 +100,10 @@ struct mover {
     try {
       device->copy(std::move(copy),
                    // It keeps the memory that `places` point into.
-                   [move, one, places, memory = host, bell = door](bool ok) {
+                   [move, one, places, memory = host, report = reports](bool ok) {
                      for (std::size_t i = 0; ok && i < one->checksums.size(); ++i)
                        one->checksums[i] = checksum64(places[i]);
-                     bell->ring({move, ok ? core::move_outcome::ok : core::move_outcome::failed});
+                     report->send({move, ok ? core::move_outcome::ok : core::move_outcome::failed});
                    });
     } catch (const std::exception&) {
       finish({move, core::move_outcome::failed});  // refused before it touched anything
@@ -144,28 +146,28 @@ struct mover {
     } else {
       ledger.end_in(over.move);
     }
-    tell_tier();
+    report_tier();
     answer(over.move, over.outcome, *one);
   }
 
   void drop(core::lease_id lease) {
     const auto before = ledger.counts();
     if (ledger.drop(lease) == 0 && ledger.counts().unknown_drops == before.unknown_drops)
-      report_violation(*watcher, "a copy was dropped while a move of it was under way");
-    tell_tier();
+      report_violation(*watcher, "a copy was dropped while a move of it was in flight");
+    report_tier();
   }
 
-  core::kv_mover_part look() const {
+  core::kv_mover_part report() const {
     return {ledger.counts(), ledger.census(), leaked, ledger.check()};
   }
 
   void audit(const std::vector<core::lease_id>& parked) {
     if (const auto lost = ledger.drop_unknown(parked); lost > 0) {
       leaked += lost;
-      report_violation(*watcher,
-                       std::to_string(lost) + " blocks were parked for nobody the scheduler knows");
+      report_violation(*watcher, "dropped " + std::to_string(lost) +
+                                     " host-tier blocks that no live request owns");
     }
-    tell_tier();
+    report_tier();
   }
 };
 
@@ -177,14 +179,15 @@ mover_shell::behavior_type mover_actor(mover_shell::pointer self,
                                        const protocol::scheduler_actor& scheduler,
                                        core::observer* watcher) {
   fail_stop(self, *watcher, "mover");
-  const auto door = std::make_shared<doorbell>(caf::actor_cast<caf::weak_actor_ptr>(self));
-  self->attach_functor([door](const caf::error&) { door->close(); });
-  const auto state = std::make_shared<mover>(mover{self, device, host, scheduler, watcher, door});
-  state->tell_tier();
+  const auto reports = std::make_shared<copy_report>(caf::actor_cast<caf::weak_actor_ptr>(self));
+  self->attach_functor([reports](const caf::error&) { reports->close(); });
+  const auto state =
+      std::make_shared<mover>(mover{self, device, host, scheduler, watcher, reports});
+  state->report_tier();
   return {
       [=](const core::move_out& ask) {
         const auto granted = state->ledger.begin_out(ask);
-        if (granted.outcome == core::move_outcome::ok) state->tell_tier();
+        if (granted.outcome == core::move_outcome::ok) state->report_tier();
         state->start(ask.move, ask.blocks, true, granted);
       },
       [=](const core::move_in& ask) {
@@ -193,7 +196,7 @@ mover_shell::behavior_type mover_actor(mover_shell::pointer self,
       [=](const core::drop_parked& ask) { state->drop(ask.parked); },
       [=](const core::audit& census) { state->audit(census.parked); },
       [=](const core::moved& over) { state->finish(over); },
-      [=](const protocol::kv_inquiry& ask) { ask.answer(state->look()); },
+      [=](const protocol::kv_inquiry& ask) { ask.answer(state->report()); },
   };
 }
 

@@ -278,7 +278,7 @@ TEST_CASE("mover: an audit drops what no request owns and says so", "[actor]") {
   CHECK(w.watcher.tier().leaked == 3);
   CHECK(w.watcher.tier().used == 2);
   CHECK(w.watcher.violations() ==
-        std::vector<std::string>{"3 blocks were parked for nobody the scheduler knows"});
+        std::vector<std::string>{"dropped 3 host-tier blocks that no live request owns"});
 }
 
 TEST_CASE(
