@@ -16,6 +16,8 @@ void report_violation(core::observer& watcher, const std::string& invariant) {
 }
 
 void fail_stop(caf::scheduled_actor* self, core::observer& watcher, const char* role) {
+  // Called on the actor's thread in the middle of its handler; the returned error is the reason
+  // that its monitors (supervisor, scheduler, sessions) see.
   self->set_exception_handler([&watcher, role](std::exception_ptr& thrown) -> caf::error {
     std::string what = "unknown exception";
     try {

@@ -259,6 +259,8 @@ runtime::~runtime() {
   x.actors.end_all(caf::actor_cast<caf::strong_actor_ptr>(x.engine_actor_handle));
 }
 
+// One actor per request, spawned from the caller's thread: reading the prompt, the first expensive
+// part, already runs on the actors' threads.
 std::shared_ptr<core::generation> runtime::submit(core::generation_request request,
                                                   std::weak_ptr<core::generation_sink> sink) {
   auto& x = *impl_;
@@ -299,6 +301,7 @@ const core::scheduler_limits& runtime::limits() const {
   return impl_->limits;
 }
 
+// From atomics alone: health must answer when the scheduler's mailbox does not.
 core::engine_health runtime::health() const {
   const auto& gauges = *impl_->gauges;
   core::engine_health health;
@@ -312,6 +315,7 @@ core::engine_health runtime::health() const {
   return health;
 }
 
+// Synchronous, on the caller's thread, in slices so that a giant text does not hold up a shutdown.
 std::vector<token_id> runtime::encode(const core::generation_request& request) const {
   constexpr std::size_t slice = 1 << 20;
   try {

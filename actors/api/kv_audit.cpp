@@ -26,12 +26,14 @@ struct problem_finder {
 
   void note(std::string what) { found.push_back(std::move(what)); }
 
+  /// What each owner's own check found. First, because the other comparisons only repeat it.
   void owners() {
     if (!report.scheduler.broken.empty()) note("scheduler: " + report.scheduler.broken);
     if (!report.allocator.broken.empty()) note("allocator: " + report.allocator.broken);
     if (!report.mover.broken.empty()) note("mover: " + report.mover.broken);
   }
 
+  /// free + leased + cached + quarantined = total, from the counts and from the blocks one by one.
   void conservation() {
     const auto& c = report.allocator.counts;
     if (std::uint64_t{c.free} + c.leased + c.cached + c.quarantined != c.total)
@@ -46,6 +48,8 @@ struct problem_finder {
     if (moving_blocks(report.mover) > c.leased) note("more blocks are being moved than are leased");
   }
 
+  /// Every lease of the allocator is one that the scheduler knows, or holds for a move: else it
+  /// leaked.
   void allocator_leases() {
     for (std::size_t b = 0; b < report.allocator.blocks.size(); ++b)
       for (const auto lease : report.allocator.blocks[b].holders)
@@ -60,6 +64,8 @@ struct problem_finder {
              " blocks for the allocator and is unknown to the scheduler");
   }
 
+  /// Every block the scheduler would name in a plan belongs to that lease. While a reserve is in
+  /// flight the allocator may be one block ahead.
   void scheduler_leases() {
     for (const auto& r : report.scheduler.requests) {
       if (!r.lease || !r.blocks) continue;
@@ -74,6 +80,7 @@ struct problem_finder {
     }
   }
 
+  /// Every copy and every move of the mover is one that the scheduler knows.
   void mover_copies() {
     std::set<lease_id> known;
     for (const auto& r : report.scheduler.requests)
@@ -97,6 +104,8 @@ struct problem_finder {
       note("the mover's counts differ from its copies counted one by one");
   }
 
+  /// Every copy that the scheduler relies on is there as a whole. One that is being written is not
+  /// compared: the mover is ahead of the scheduler until its answer arrives.
   void scheduler_copies() {
     for (const auto& r : report.scheduler.requests) {
       if (!r.copy || !r.copy_whole) continue;

@@ -29,6 +29,8 @@ struct line_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// nlohmann keeps the last of two equal fields, which would hide a mistake: the callback sees every
+/// key.
 json parse_line(std::string_view line) {
   std::set<std::string> names;
   std::string twice;
@@ -97,6 +99,8 @@ std::string at_line(std::size_t line, const std::string& what) {
   return "line " + std::to_string(line) + ": " + what;
 }
 
+/// Waits in short spells instead of once, so that an interruption (SIGTERM during the start) ends
+/// it.
 class waiting_sink final : public core::generation_sink {
  public:
   void accepted(std::uint32_t) override {}
@@ -135,7 +139,7 @@ std::optional<core::generation_end> compute(core::generation_engine& engine,
 /// Distinct whole blocks of all prompts; prompts that can't be encoded or don't fit are problems.
 std::uint64_t measure(const core::generation_engine& engine, const prewarm_file& file,
                       std::uint32_t block_size, std::vector<std::string>& problems) {
-  core::prefix_index distinct;
+  core::prefix_index distinct;  // the index itself counts: shared beginnings once, per salt
   core::block_id next = 0;
   for (const auto& [line, request] : file.prompts) {
     try {
@@ -158,6 +162,7 @@ std::uint64_t measure(const core::generation_engine& engine, const prewarm_file&
 bool read_file(const std::string& path, std::string& text, std::vector<std::string>& problems) {
   std::ifstream in(path, std::ios::binary);
   std::array<char, 65536> part;
+  // In parts, so that a device file or a wrong path to something huge ends at the limit.
   while (in.read(part.data(), part.size()), in.gcount() > 0) {
     text.append(part.data(), static_cast<std::size_t>(in.gcount()));
     if (text.size() <= prewarm_bytes_max) continue;
@@ -208,6 +213,7 @@ prewarm_report prewarm(core::generation_engine& engine, const std::string& path,
       out.interrupted = true;
       return out;
     }
+    // max_tokens is 0: a prompt that was computed ends as length, everything else is a failure.
     if (how->reason != core::end_reason::length) {
       out.problems.push_back(
           at_line(line, how->message.empty() ? name_of(how->reason) : how->message));

@@ -15,6 +15,7 @@ void runtime_probe::audit(std::function<void(core::kv_part)> answer) {
   caf::anon_send(scheduler_, protocol::kv_inquiry{std::move(answer)});
 }
 
+// Straight to the executor, past the scheduler: the point is to hold the step that is planned next.
 void runtime_probe::freeze(std::uint32_t ms) {
   if (const auto executor = caf::actor_cast<protocol::executor_actor>(executor_))
     caf::anon_send(executor, protocol::freeze{ms});

@@ -13,6 +13,8 @@ auto* lease_history::find_in(Self& self, request_id request) {
   return found == self.ended_.end() ? nullptr : &found->second;
 }
 
+// Equal events in a row are one entry: a long answer is one "step_plan x900", and the events before
+// it, which explain a leak, stay in the ring.
 void lease_history::add(ring& of, std::uint32_t epoch, const char* what, time_us at) {
   of.epoch = std::max(of.epoch, epoch);
   if (of.count > 0) {
@@ -44,6 +46,7 @@ void lease_history::end(request_id request, time_us at) {
   const auto found = live_.find(request);
   if (found == live_.end()) return;
   add(found->second, found->second.epoch, "ended", at);
+  // Kept for a while after the end: a leak is found by an audit, up to a second later.
   ended_.emplace_back(request, found->second);
   live_.erase(found);
   if (ended_.size() > ended_kept) ended_.pop_front();

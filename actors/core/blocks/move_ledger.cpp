@@ -18,10 +18,15 @@ move_start refusal_of(std::string violation) {
 
 }  // namespace
 
+// The stack hands out slot 0 first: the host memory behind a slot is touched when it is first used,
+// so a tier that is never full costs only what it held at most.
 move_ledger::move_ledger(std::uint32_t total_slots) : total_(total_slots), free_(total_slots) {
   for (host_slot i = 0; i < total_slots; ++i) free_[i] = total_slots - 1 - i;
 }
 
+// What a move out may be: the next chunk of its copy, without a gap and one at a time. Everything
+// else is a bug of the scheduler, and is answered rather than carried out: a wrong copy would come
+// back later as another request's cache.
 std::string move_ledger::fault(const move_out& ask) const {
   if (!ask.move) return "it has no number";
   if (under_way(ask.move)) return "its number is under way";
@@ -49,7 +54,7 @@ std::string move_ledger::fault(const move_in& ask) const {
   if (under_way(ask.move)) return "its number is under way";
   if (ask.blocks.empty()) return "it names no block";
   const auto found = copies_.find(ask.parked);
-  if (found == copies_.end()) return {};
+  if (found == copies_.end()) return {};  // a copy that is gone is no fault: begin_in() says failed
   const copy& at = found->second;
   if (at.move) return "move " + std::to_string(at.move.value) + " is under way";
   if (ask.blocks.size() > at.checksums.size() ||
@@ -79,6 +84,8 @@ move_start move_ledger::begin_out(const move_out& ask) {
     return refusal_of(named("move out", ask.move, ask.lease) + why);
   auto found = copies_.find(ask.lease);
   if (found == copies_.end()) {
+    // All or nothing, so that two copies can never each hold half of the tier and wait for the
+    // rest.
     if (ask.total > free_.size()) return {move_outcome::host_full, {}, {}, {}};
     found = copies_.emplace(ask.lease, copy{}).first;
     found->second.slots.assign(free_.rbegin(), free_.rbegin() + ask.total);
@@ -95,6 +102,7 @@ bool move_ledger::end_out(move_id move, bool ok, const std::vector<std::uint64_t
     return false;
   }
   copy& at = found->second;
+  // Without a checksum for every block nothing could vouch for the copy when it comes back.
   if (!ok || checksums.size() != at.count || at.dropped) {
     free(found);
     return true;
@@ -134,7 +142,7 @@ std::uint32_t move_ledger::drop(lease_id lease) {
     ++unknown_drops_;
     return 0;
   }
-  if (found->second.move) {
+  if (found->second.move) {  // the copy thread still uses the slots
     found->second.dropped = true;
     return 0;
   }
@@ -164,6 +172,8 @@ move_ledger::copies::iterator move_ledger::find(move_id move) {
 
 move_ledger::copies::iterator move_ledger::free(copies::iterator at) {
   const auto& slots = at->second.slots;
+  // Reversed, so that the next copy gets them in the same order: the memory used last, still
+  // cached.
   free_.insert(free_.end(), slots.rbegin(), slots.rend());
   freed_total_ += slots.size();
   return copies_.erase(at);
@@ -195,7 +205,7 @@ std::vector<move_ledger::census_line> move_ledger::census() const {
 }
 
 std::string move_ledger::check() const {
-  std::vector<bool> seen(total_, false);
+  std::vector<bool> seen(total_, false);  // every slot is in exactly one list
   std::string broken;
   const auto visit = [&](const std::vector<host_slot>& slots, const char* where) {
     for (const host_slot s : slots) {

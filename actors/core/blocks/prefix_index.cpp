@@ -13,7 +13,7 @@ prefix_index::hit prefix_index::find(const cache_scope& scope, std::span<const t
   edge step{root->second, {}};
   for (std::uint32_t i = 0; i < most && std::size_t{i + 1} * block_size <= tokens.size(); ++i) {
     const auto block = tokens.subspan(std::size_t{i} * block_size, block_size);
-    step.tokens.assign(block.begin(), block.end());
+    step.tokens.assign(block.begin(), block.end());  // the edge is the tokens: no hash to collide
     const auto next = edges_.find(step);
     if (next == edges_.end()) break;
     out.last = step.parent = next->second;
@@ -32,6 +32,8 @@ node_id prefix_index::add(const cache_scope& scope, node_id parent,
   }
   edge from{parent, {tokens.begin(), tokens.end()}};
   const auto known = edges_.find(from);
+  // Two requests computed the same tokens at once. The first block stays the one that is found; the
+  // second is used by its own lease only and is freed with it.
   if (known != edges_.end()) return known->second;
   const auto id = ++last_;
   edges_.emplace(from, id);
@@ -43,6 +45,7 @@ node_id prefix_index::add(const cache_scope& scope, node_id parent,
 std::vector<block_id> prefix_index::remove(block_id block) {
   const auto at = by_block_.find(block);
   if (at == by_block_.end()) return {};
+  // Breadth first, so that every parent comes before its children in the result.
   std::vector<node_id> out{at->second};
   for (std::size_t i = 0; i < out.size(); ++i)
     for (auto child = edges_.lower_bound(edge{out[i], {}});
@@ -71,6 +74,7 @@ void prefix_index::forget(node_id id) {
   by_block_.erase(at->second.block);
   edges_.erase(at->second.from);
   nodes_.erase(at);
+  // A scope without blocks is forgotten, or random salts would make the index grow without a limit.
   if (nodes_.contains(parent) || has_children(parent)) return;
   std::erase_if(roots_, [parent](const auto& root) { return root.second == parent; });
 }
