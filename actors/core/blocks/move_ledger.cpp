@@ -142,7 +142,8 @@ std::uint32_t move_ledger::drop(lease_id lease) {
     ++unknown_drops_;
     return 0;
   }
-  if (found->second.move) {  // the copy thread still uses the slots
+  // While a move is in flight the copy thread still uses the slots: they are freed when it ends.
+  if (found->second.move) {
     found->second.dropped = true;
     return 0;
   }
