@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The house rules that a machine can check: who may include whom, what pure files must not see, file lengths,
-folder READMEs, leftovers. Prints one line per violation; exit code 1 when there is one.
+files of a folder, folder READMEs, where each source is tested, leftovers. Prints one line per violation; exit code 1 when there is one.
 
     tools/tidy.py              checks this checkout (tracked and new files, not ignored ones)
     tools/tidy.py --self-test  plants one violation of each rule in a copy and expects it to be found
 """
 
+import collections
+import fnmatch
 import pathlib
 import re
 import shutil
@@ -20,6 +22,13 @@ MAX_LINES, MAX_KERNEL_LINES = 400, 600
 LONGER = dict.fromkeys(
     ("net/http/http_session.cpp", "net/websocket/ws_session.cpp", "tests/net/api/wire_in_test.cpp", "tests/net/http/http_session_test.cpp"),
     "grew past the limit by the move to 100 columns; to be split along a seam")
+MAX_SIBLINGS = 25  # files of one folder
+# A shell passes messages on; what decides belongs to actors/core. path -> why it may be longer than 250 lines.
+SHELL = re.compile(r"^actors/(\w+_actor|runtime)\.cpp$")
+MAX_SHELL_LINES = 250
+LONGER_SHELLS = {}
+TESTED_BY = "tests/tested_by.txt"  # where sources are tested that have no test of their own name
+TESTED = re.compile(r"^(actors|config|gpu|net|tools)/.*\.cpp$")
 
 # Longest matching prefix says where a file belongs and what of ours it may include.
 LAYERS = {
@@ -98,12 +107,52 @@ def file_violations(name, text):
             yield "names a path of one machine: /work"
 
 
+def sibling_violations(names):
+    folders = collections.Counter(str(pathlib.PurePosixPath(name).parent) for name in names)
+    for folder, count in sorted(folders.items()):
+        if count > MAX_SIBLINGS:
+            yield f"{folder}: {count} files in one folder, at most {MAX_SIBLINGS}"
+
+
+def untested(root, names):
+    """Sources with neither a test of their name nor a line in the table, and lines of the table that name nothing."""
+    have, lines = set(names), []
+    if TESTED_BY in have:
+        for number, line in enumerate((root / TESTED_BY).read_text().splitlines(), 1):
+            if words := line.partition("#")[0].split():
+                lines.append((words[0], re.compile(fnmatch.translate(words[0]).replace(".*", "[^/]*"))))
+                for test in words[1:]:
+                    if not fnmatch.filter(names, test):
+                        yield f"{TESTED_BY}: line {number} names {test}, which is not there"
+                if len(words) == 1:
+                    yield f"{TESTED_BY}: line {number} names no test"
+    for glob, _ in lines:
+        if not fnmatch.filter(names, glob):
+            yield f"{TESTED_BY}: no source is named {glob}"
+    for name in filter(TESTED.match, names):
+        if f"tests/{name[:-4]}_test.cpp" not in have and not any(shape.match(name) for _, shape in lines):
+            yield f"{name}: no tests/{name[:-4]}_test.cpp and no line in {TESTED_BY}"
+
+
+def warnings(root):
+    """What should be so and is not yet everywhere."""
+    names = tracked(root)
+    found = list(untested(root, names))
+    for name in filter(SHELL.match, names):
+        lines = (root / name).read_text().count("\n")
+        if lines > MAX_SHELL_LINES and name not in LONGER_SHELLS:
+            found.append(f"{name}: {lines} lines, a shell has at most {MAX_SHELL_LINES}")
+    return found
+
+
 def violations(root):
     found = []
     for folder in README_FOLDERS:
         if not (root / folder / "README.md").is_file():
             found.append(f"{folder}: no README.md, the folder's contract")
-    for name in tracked(root):
+    names = tracked(root)
+    found += sibling_violations(names)
+    for name in names:
         try:
             text = (root / name).read_text()
         except UnicodeDecodeError:
@@ -159,18 +208,44 @@ def self_test(root):
             if not any(line.startswith(name + ":") for line in violations(copy)):
                 failures.append(f"{name}: the planted violation was not found")
             (copy / name).unlink()
+        for i in range(MAX_SIBLINGS + 1):
+            (copy / "config" / f"planted_{i}.hpp").write_text("#pragma once\n")
+        if not any(line.startswith("config: ") for line in violations(copy)):
+            failures.append("a folder of too many files was not found")
+        for planted in (copy / "config").glob("planted_*"):
+            planted.unlink()
+        failures += self_test_of_warnings(copy)
         shutil.rmtree(copy / "net")
         if not any(line.startswith("net: no README") for line in violations(copy)):
             failures.append("a folder without README.md was not found")
     return failures
 
 
+def self_test_of_warnings(copy):
+    failures = []
+    (copy / "tests/net").mkdir(parents=True)
+    (copy / "tests/net/clean_test.cpp").write_text("")
+    (copy / TESTED_BY).write_text("actors/*_actor.cpp  tests/net/*_test.cpp  # a line of the table\n")
+    if clean := warnings(copy):
+        failures.append(f"sources that are tested are reported: {clean}")
+    (copy / "tests/net/clean_test.cpp").unlink()
+    for begin in ("net/clean.cpp: no tests/net/clean_test.cpp", f"{TESTED_BY}: line 1 names tests/net/*_test.cpp"):
+        if not any(line.startswith(begin) for line in warnings(copy)):
+            failures.append(f"not found: {begin}")
+    (copy / "actors/long_actor.cpp").write_text("int planted();\n" * (MAX_SHELL_LINES + 1))
+    if not any(line.startswith("actors/long_actor.cpp: 251 lines") for line in warnings(copy)):
+        failures.append("a long shell was not found")
+    return failures
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[1]
     if sys.argv[1:] == ["--self-test"]:
-        found, what = self_test(root), f"self-test of {len(PLANTED) + 1} planted violations"
+        found, what = self_test(root), f"self-test of {len(PLANTED) + 5} planted violations"
     elif not sys.argv[1:]:
         found, what = violations(root), f"{len(tracked(root))} files"
+        for line in warnings(root):
+            print(f"tidy: warning: {line}")
     else:
         print(__doc__, file=sys.stderr)
         return 2
