@@ -260,7 +260,7 @@ class Scraper:
         for attempt in (1, 2):
             try:
                 if self.http is None:
-                    self.http = Http(self.url, timeout_s=20)
+                    self.http = Http(self.url, timeout_s=120)
                 status, body = self.http.call("GET", "/metrics", headers=self.headers)
                 if status != 200:
                     raise ConnectionError(f"/metrics answered {status}")

@@ -13,9 +13,8 @@ PREEMPTIONS = "troupe_num_preemptions_total"
 
 def test_C085_a_prompt_larger_than_the_pool_is_refused_at_once_and_blocks_nobody(serve):
     server = serve("--num-kv-blocks", 64)
-    started = time.monotonic()
     status, reply = server.call("/v1/completions", {"prompt": [1000] * 1500, "max_tokens": 8})
-    assert time.monotonic() - started < 1
+    assert server.value("troupe_iteration_tokens_total_sum") == 0, "it was computed in part before it was refused"
     assert status == 400 and reply["error"]["code"] == "kv_capacity_exceeded", reply
     for i in range(10):
         assert server.text(f"Number {i}", 4)
@@ -24,41 +23,41 @@ def test_C085_a_prompt_larger_than_the_pool_is_refused_at_once_and_blocks_nobody
 
 def test_C086_prompts_at_the_edge_of_the_pool_are_answered_or_refused_but_never_hang(serve):
     server = serve("--num-kv-blocks", 64)
-    tokens = int(server.value("troupe_kv_blocks_total")) * 16
+    tokens = int(server.wait_for(lambda m: m.total("troupe_kv_blocks_total") > 0, "the pool's size is known")
+                 .total("troupe_kv_blocks_total")) * 16
     answers = {}
     for size in (tokens - 1, tokens, tokens + 1, 64 * 16):
-        status, reply = server.call("/v1/completions", {"prompt": [1000] * size, "max_tokens": 8}, timeout_s=30)
+        status, reply = server.call("/v1/completions", {"prompt": [1000] * size, "max_tokens": 8})
         answers[size - tokens] = status
         if status != 200:
             assert status == 400 and reply["error"]["code"] in ("kv_capacity_exceeded", "context_length_exceeded")
-        server.wait_idle(2)
+        server.wait_idle()
     assert answers[-1] == 200 and answers[1] == 400
 
 
 def test_C091_a_tight_pool_under_steady_arrivals_goes_on_completing(serve):
     server = serve("--num-kv-blocks", 200, "--max-num-queued-reqs", 8)
-    prefix, seconds, window = words(300), 8.0, 4.0
-    ended, lock = [], threading.Lock()
+    prefix, arrivals, window = words(300), 240, 120
+    statuses, lock = [0] * arrivals, threading.Lock()
     started = time.monotonic()
 
     def one(i):
         status, reply = server.call("/v1/completions", {"prompt": f"{prefix} {i}", "max_tokens": 24,
                                                         "temperature": 0, "ignore_eos": True})
         with lock:
-            ended.append((time.monotonic() - started, status))
+            statuses[i] = status
         assert status in (200, 503), reply
 
     with concurrent.futures.ThreadPoolExecutor(48) as pool:
         futures = []
-        for i in range(int(30 * seconds)):
+        for i in range(arrivals):
             time.sleep(max(0.0, started + i / 30 - time.monotonic()))
             futures.append(pool.submit(one, i))
         for future in futures:
             future.result()
-    completed = [at for at, status in ended if status == 200]
-    for begin in range(0, int(seconds), int(window)):
-        assert any(begin <= at < begin + window for at in completed), f"nothing completed in {begin}..{begin + window} s"
-    assert server.value(PREEMPTIONS) <= 2 * len(completed)
+    for begin in range(0, arrivals, window):
+        assert 200 in statuses[begin:begin + window], f"none of the arrivals {begin} to {begin + window} completed"
+    assert server.value(PREEMPTIONS) <= 2 * statuses.count(200)
 
 
 def test_C092_a_preempted_request_sends_the_same_text_usage_and_logprobs(serve):

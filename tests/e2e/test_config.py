@@ -15,7 +15,7 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 
 def troupe(*arguments, **environment):
     """(exit code, stdout, stderr) of one command; `environment` adds variables to one without ours."""
-    done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, timeout=30,
+    done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, timeout=300,
                           env={**CLEAN, **environment})
     return done.returncode, done.stdout, done.stderr
 

@@ -106,7 +106,7 @@ def test_a_request_is_cancelled_by_its_id_over_http(server):
         assert http.headers["x-troupe-id"] == identity
         assert server.call(f"/v1/requests/{identity}/cancel", {})[0] == 200
         assert list(events)[-1] == "[DONE]"
-    server.wait_idle(2)
+    server.wait_idle()
     assert server.call(f"/v1/requests/{identity}/cancel", {})[0] == 200
     assert server.call("/v1/requests/cmpl-000000000000000000000000/cancel", {})[0] == 404
 

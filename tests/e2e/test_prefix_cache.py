@@ -243,7 +243,7 @@ def test_prewarmed_prompts_are_found_by_the_first_request(serve, tmp_path):
 def test_every_problem_of_a_prewarm_file_is_told_before_anything_is_served(tmp_path):
     path = prewarm_file(tmp_path, {"prompt": "fine"}, "not json\n", {"prompts": []}, {"messages": "hello"})
     ended = subprocess.run([binary, "serve", default_model, "--port", "0", "--prewarm", str(path)],
-                           capture_output=True, text=True, timeout=30)
+                           capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
     for line in ("line 2", "line 3", "line 4"):
         assert line in ended.stderr

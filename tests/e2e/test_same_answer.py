@@ -36,7 +36,7 @@ def request(i):
 
 
 def answer(server, i):
-    status, reply = server.call("/v1/completions", request(i), timeout_s=400)
+    status, reply = server.call("/v1/completions", request(i))
     assert status == 200, reply
     (choice,) = reply["choices"]
     return {"text": choice["text"], "tokens": choice["logprobs"]["tokens"],

@@ -163,7 +163,7 @@ def fetch_templates():
     wanted = urllib.request.Request(
         f"{index_url().rstrip('/')}/{PACKAGE}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"}
     )
-    with urllib.request.urlopen(wanted, timeout=60) as answer:
+    with urllib.request.urlopen(wanted, timeout=300) as answer:
         files = json.load(answer)["files"]
     name = f"{PACKAGE.replace('-', '_')}-{VERSION}.tar.gz"
     (source,) = [file for file in files if file["filename"] == name]

@@ -18,6 +18,8 @@ root = pathlib.Path(__file__).resolve().parents[2]
 binary = os.environ.get("TROUPE_BINARY", str(root / "build/release/bin/troupe"))
 default_model = os.environ.get("TROUPE_MODEL", str(root / "models/SmolLM2-135M-Instruct.Q4_1.gguf"))
 
+HANG_S = 300  # a limit for what hangs: no test fails because the machine is busy
+
 ALLOCATED = "troupe_kv_blocks_allocated_total"
 RELEASED = "troupe_kv_blocks_released_total"
 USED = "troupe_kv_blocks_used"
@@ -28,6 +30,11 @@ LEAKED = "troupe_kv_leaked_blocks"
 
 def is_idle(metrics):
     return (metrics.total(RUNNING) == 0 and metrics.total(WAITING) == 0 and metrics.total(USED) == 0)
+
+
+def answered(metrics):
+    """Requests that ended with an answer, told by its length or a stop."""
+    return sum(metrics.total("troupe_request_success_total", finished_reason=reason) for reason in ("length", "stop"))
 
 
 class TroupeProcess:
@@ -44,9 +51,9 @@ class TroupeProcess:
                         for args in ((self.process.stdout, self.events), (self.process.stderr, self.errors))]
         for reader in self.readers:
             reader.start()
-        if not self.ready_event.wait(30):
+        if not self.ready_event.wait(HANG_S):
             self.process.kill()
-            raise RuntimeError(f"not ready in 30 s; stderr: {''.join(self.errors[-5:])}")
+            raise RuntimeError(f"not ready in {HANG_S} s; stderr: {''.join(self.errors[-5:])}")
         if self.ready is None:
             raise RuntimeError(f"ended before it was ready, exit code {self.process.wait()}; "
                                f"stderr: {''.join(self.errors[-5:])}")
@@ -66,7 +73,7 @@ class TroupeProcess:
         if pipe is self.process.stdout:
             self.ready_event.set()
 
-    def wait_for_line(self, lines, part, timeout_s=10.0):
+    def wait_for_line(self, lines, part, timeout_s=HANG_S):
         """The first of `lines` (events or errors) with this in it: the two pipes are read by threads of their own."""
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
@@ -78,7 +85,7 @@ class TroupeProcess:
 
     # Requests
 
-    def call(self, path, body=None, method=None, headers=(), timeout_s=120):
+    def call(self, path, body=None, method=None, headers=(), timeout_s=HANG_S):
         """(status, JSON) of one exchange on a connection of its own."""
         with Http(self.url, timeout_s=timeout_s) as http:
             return http.call(method or ("GET" if body is None else "POST"), path, body, headers)
@@ -139,7 +146,7 @@ class TroupeProcess:
     def value(self, name, **labels):
         return self.metrics().total(name, **labels)
 
-    def wait_for(self, condition, what, timeout_s=10.0):
+    def wait_for(self, condition, what, timeout_s=HANG_S):
         metrics = self.scraper.wait_for(condition, timeout_s)
         if metrics is None:
             now = self.metrics()
@@ -148,7 +155,7 @@ class TroupeProcess:
                 f"used {now.total(USED)}, allocated {now.total(ALLOCATED)}, released {now.total(RELEASED)}")
         return metrics
 
-    def wait_idle(self, timeout_s=10.0):
+    def wait_idle(self, timeout_s=HANG_S):
         """Idle, with the books balanced."""
         metrics = self.wait_for(is_idle, "idle", timeout_s)
         assert metrics.total(ALLOCATED) == metrics.total(RELEASED), "allocated and released differ at rest"
@@ -159,12 +166,19 @@ class TroupeProcess:
     def disconnects(self, metrics=None, **labels):
         return (metrics or self.metrics()).total("troupe_client_disconnects_total", **labels)
 
+    def wait_gone(self, before, count=1):
+        """Idle, and since the metrics `before` that many clients were counted as gone and no request as answered."""
+        after = self.wait_for(lambda m: is_idle(m) and self.disconnects(m) - self.disconnects(before) == count,
+                              f"idle, and {count} clients gone")
+        assert answered(after) == answered(before), "a request went on to its end without its client"
+        return self.wait_idle()
+
     # End
 
-    def wait_exit(self, timeout_s=15.0):
+    def wait_exit(self, timeout_s=HANG_S):
         code = self.process.wait(timeout_s)
         for reader in self.readers:
-            reader.join(5)
+            reader.join(HANG_S)
         return code
 
     def error_lines(self):

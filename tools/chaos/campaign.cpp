@@ -258,6 +258,7 @@ asio::awaitable<bool> campaign::wave() {
   for (const auto& one : victims) {
     end.killed_at_the_end += one->release();
     if (one->struck()) end.last_kill = std::max(end.last_kill, one->gone_at());
+    if (one->over() && !one->struck()) end.last_answer = std::max(end.last_answer, one->gone_at());
   }
   for (const auto& one : neighbours) one->release();
   for (std::size_t i = 0; i < neighbours.size(); ++i) judge_neighbour(i, *neighbours[i]);

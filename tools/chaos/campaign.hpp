@@ -39,6 +39,7 @@ class campaign {
   using clients = std::vector<std::shared_ptr<client>>;
   struct end_of_wave {
     clock::time_point last_kill{};
+    clock::time_point last_answer{};      // of a client that survived its moment
     std::uint32_t killed_at_the_end = 0;  // clients whose request may have been under way then
   };
 

@@ -107,10 +107,12 @@ asio::awaitable<bool> campaign::settle(const end_of_wave& end) {
   co_return true;
 }
 
-/// The step under way at the last kill was one of this wave's: no longer than its longest.
+/// Counts from the last kill, or from the last answer of a client that survived, if that came
+/// later: until then the server had work to do. The step under way at the last kill was one of this
+/// wave's: no longer than its longest.
 void campaign::judge_idle_time(const end_of_wave& end, const metrics_page& page) {
   if (end.last_kill == clock::time_point{}) return;
-  const double ms = ms_between(end.last_kill, clock::now());
+  const double ms = ms_between(std::max(end.last_kill, end.last_answer), clock::now());
   tally_.idle_ms.push_back(ms);
   double limit = tally_.idle_limit_ms;
   const auto longest = last_idle_page_

@@ -52,6 +52,7 @@ asio::awaitable<void> client::run() {
   moment_.cancel();
   connection_.close();
   over_ = true;
+  if (!struck_) gone_at_ = clock::now();
   changed_();
 }
 

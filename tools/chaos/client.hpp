@@ -48,6 +48,7 @@ class client : public std::enable_shared_from_this<client> {
   std::string failure() const;
   bool refused() const { return !struck_ && reader_.status() == 503; }
 
+  /// When it was killed, or closed, or had its answer.
   clock::time_point gone_at() const { return gone_at_; }
   const answer_reader& reader() const { return reader_; }
   const std::optional<kill_plan>& plan() const { return plan_; }

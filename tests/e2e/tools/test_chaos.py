@@ -17,7 +17,7 @@ from troupe_process import TroupeProcess, default_model, root
 # Taken out: the server refuses variables of its own prefix that it does not know.
 chaos = os.environ.pop("TROUPE_CHAOS", str(root / "build/release/bin/troupe-chaos"))
 
-ANY_SPEED = ("--idle-limit-ms", 2000)  # how soon is for --proof, on a machine that does nothing else
+ANY_SPEED = ("--idle-limit-ms", 120000)  # how soon is for --proof, on a machine that does nothing else
 MANNERS = {"fin", "rst", "half-close", "silence", "kill-9"}
 CELLS = {(transport, manner, moment)
          for transport in ("plain", "sse", "websocket")
@@ -25,12 +25,12 @@ CELLS = {(transport, manner, moment)
          for moment in ("bytes-sent", "events-received", "milliseconds")}
 
 
-def run(*arguments, timeout_s=200):
+def run(*arguments, timeout_s=1800):
     assert pathlib.Path(chaos).exists(), f"no {chaos}: build it, or set TROUPE_CHAOS"
     return subprocess.run([chaos, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s)
 
 
-def test_a_sound_server_survives_every_way_to_die(serve):
+def test_D10_a_sound_server_survives_every_way_to_die(serve):
     server = serve("--max-num-seqs", 16, "--num-kv-blocks", 96)
     done = run(server.url, "--kills", 150, "--seed", 5, "--rss-pid", server.process.pid, *ANY_SPEED)
     report = json.loads(done.stdout)

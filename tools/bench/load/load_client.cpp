@@ -113,6 +113,7 @@ class call_in_progress : public std::enable_shared_from_this<call_in_progress> {
   void take(const stream_event& event) {
     if (event.prompt_tokens) record_.prompt_tokens = *event.prompt_tokens;
     if (event.completion_tokens) record_.completion_tokens = *event.completion_tokens;
+    if (event.tokens_per_s) record_.server_tokens_per_s = *event.tokens_per_s;
     finished_ |= event.finished || event.done;
     failed_ |= event.error;
     if (!event.text) return;

@@ -48,6 +48,7 @@ struct load_record {
       0;  ///< as the server counts them; `pieces` where it tells nothing
   steady::time_point arrived, first, last, ended;  ///< first and last piece
   std::vector<float> gaps_ms;                      ///< between pieces
+  double server_tokens_per_s = 0;                  ///< by the server's timings; 0: it told none
   std::string body;                                ///< of a reply that is no stream
 };
 

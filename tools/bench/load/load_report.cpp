@@ -20,16 +20,23 @@ double rounded(double x) {
   return std::round(x * 1000) / 1000;
 }
 
+/// Milliseconds from one token to the next; 0 where there is no next. When this process was not
+/// scheduled while the answer was made, all of it arrives in one read, and the time between its
+/// pieces says nothing about the server: then the server's own timings count.
+double time_per_token(const load_record& record) {
+  if (record.completion_tokens < 2) return 0;
+  if (record.pieces > 1 && record.last > record.first)
+    return ms_between(record.first, record.last) / (record.completion_tokens - 1);
+  return record.server_tokens_per_s > 0 ? 1000 / record.server_tokens_per_s : 0;
+}
+
 void add_whole(const load_options& options, const load_record& record, load_figures& out) {
   ++out.whole;
   const double ttft = ms_between(record.arrived, record.pieces ? record.first : record.ended);
   out.ttft.push_back(ttft);
   out.e2e.push_back(ms_between(record.arrived, record.ended));
-  double tpot = 0;
-  if (record.completion_tokens > 1 && record.pieces > 1) {
-    tpot = ms_between(record.first, record.last) / (record.completion_tokens - 1);
-    out.tpot.push_back(tpot);
-  }
+  const double tpot = time_per_token(record);
+  if (tpot > 0) out.tpot.push_back(tpot);
   out.inter_token.insert(out.inter_token.end(), record.gaps_ms.begin(), record.gaps_ms.end());
   out.within_slo += ttft <= options.slo_ttft_ms && tpot <= options.slo_tpot_ms;
 }

@@ -26,9 +26,10 @@ bool has_text(std::string_view payload, std::string_view quoted_key) {
   return value && value->size() > 1 && (*value)[0] == '"' && (*value)[1] != '"';
 }
 
-std::optional<std::uint32_t> number(std::string_view payload, std::string_view quoted_key) {
+template <class Number>
+std::optional<Number> number(std::string_view payload, std::string_view quoted_key) {
   const auto value = after_key(payload, quoted_key);
-  std::uint32_t out = 0;
+  Number out{};
   if (!value ||
       std::from_chars(value->data(), value->data() + value->size(), out).ec != std::errc())
     return std::nullopt;
@@ -54,9 +55,11 @@ stream_event read_event(std::string_view payload) {
   const auto error = after_key(payload, "\"error\"");
   out.error = error && error->starts_with('{');
   if (payload.find("\"usage\"") != std::string_view::npos) {
-    out.prompt_tokens = number(payload, "\"prompt_tokens\"");
-    out.completion_tokens = number(payload, "\"completion_tokens\"");
+    out.prompt_tokens = number<std::uint32_t>(payload, "\"prompt_tokens\"");
+    out.completion_tokens = number<std::uint32_t>(payload, "\"completion_tokens\"");
   }
+  if (payload.find("\"timings\"") != std::string_view::npos)
+    out.tokens_per_s = number<double>(payload, "\"predicted_per_second\"");
   return out;
 }
 

@@ -17,6 +17,7 @@ struct stream_event {
   bool done = false;      ///< [DONE]
   bool error = false;     ///< the server reports an error inside the stream
   std::optional<std::uint32_t> prompt_tokens, completion_tokens;
+  std::optional<double> tokens_per_s;  ///< of the decode, as the server's timings tell it
 };
 
 stream_event read_event(std::string_view payload);

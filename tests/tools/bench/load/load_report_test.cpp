@@ -27,6 +27,23 @@ load_record faulty(const std::string& fault, bool slow = false) {
 }
 
 TEST_CASE(
+    "D11 load report: an answer that came in one read takes its time per token from the server's "
+    "timings") {
+  load_result result;
+  result.options.slo_ttft_ms = 60000;
+  result.options.slo_tpot_ms = 0.0001;
+  auto at_once = whole(100ms, 100ms, 6);
+  at_once.server_tokens_per_s = 250;
+  auto single = whole(100ms, 100ms, 6);
+  single.pieces = 1;
+  single.server_tokens_per_s = 500;
+  result.records = {at_once, single};
+  const auto f = figures_of(result);
+  CHECK(f.tpot == std::vector<double>{4, 2});
+  CHECK(f.within_slo == 0);
+}
+
+TEST_CASE(
     "load report: latencies are those of whole answers alone, and everything sent is accounted "
     "for") {
   load_result result;

@@ -106,4 +106,13 @@ TEST_CASE("stream reader: a piece counts when it has text, whatever the text say
   CHECK(faked.text);
 }
 
+TEST_CASE("stream reader: the server's rate of tokens is read from its timings alone") {
+  const auto end = read_event(
+      R"({"choices":[{"text":"","finish_reason":"length"}],"timings":{"predicted_n":6,"predicted_per_second":166.75}})");
+  REQUIRE(end.tokens_per_s);
+  CHECK(*end.tokens_per_s == 166.75);
+  CHECK_FALSE(read_event(R"({"choices":[{"text":"\"timings\":{\"predicted_per_second\":9}"}]})")
+                  .tokens_per_s);
+}
+
 }  // namespace
