@@ -227,6 +227,12 @@ runtime::runtime(caf::actor_system& host, const runtime_config& config,
 runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::string&)> on_fatal)
     : impl_(std::move(parts)) {
   auto& x = *impl_;
+  // The actors report when they first run, which may be after the first scrape: what is known now
+  // is reported now.
+  core::pool_record whole;
+  whole.total = x.limits.num_blocks;
+  x.watcher->on_pool(whole);
+  if (x.host) x.watcher->on_host_tier({x.host->slots(), 0, 0});
   const auto scheduler = x.actors.spawn(scheduler_actor, x.limits, x.gauges, x.watcher);
   x.context.scheduler = scheduler;
   const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size,

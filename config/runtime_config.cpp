@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "config/option_value.hpp"
+#include "config/origin_pattern.hpp"
 
 namespace troupe {
 
@@ -25,6 +26,9 @@ std::vector<std::string> runtime_config::contradictions() const {
     out.push_back("--on-disconnect: keep_prefix needs --enable-prefix-caching");
   if (plant_leak > 0 && !debug_endpoints)
     out.push_back("--plant-leak: " + std::to_string(plant_leak) + " needs --debug-endpoints");
+  for (const auto& origin : allowed_origins)
+    if (const auto problem = origin_pattern_problem(origin); !problem.empty())
+      out.push_back("--allowed-origins: " + problem);
   for (const auto& key : api_keys) {
     if (key.empty()) out.push_back("--api-key: an empty key would let everybody in");
     if (key == "***")

@@ -61,7 +61,7 @@ struct runtime_config {
   double header_timeout_s =
       10;  ///< a request's header and body must arrive within this and the next
   double body_timeout_s = 30;
-  double keep_alive_timeout_s = 75;  ///< an idle connection between requests
+  double keep_alive_timeout_s = 120;  ///< an idle connection; above the 90 s of Go's HTTP client
   std::uint64_t send_buffer_bytes =
       256ull << 10;  ///< of an accepted socket; 0: the system's, which may grow to MiBs
   double client_send_timeout_s = 30;  ///< one write that makes no progress
@@ -76,7 +76,7 @@ struct runtime_config {
   double tcp_keepalive_s = 30;
   bool half_close_is_gone = true;  ///< FIN during a request counts as a client that left
   std::vector<std::string> api_keys;
-  std::vector<std::string> allowed_origins;  ///< beside the same host
+  std::vector<std::string> allowed_origins;  ///< patterns, as origin_pattern.hpp reads them
   bool metrics_open = false;                 ///< /metrics without the key
   double shutdown_timeout_s = 10;            ///< drain on SIGTERM
   double stall_ready_s = 30;                 ///< no step retired while work waits: /ready turns 503

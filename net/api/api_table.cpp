@@ -81,6 +81,18 @@ constexpr std::array table{
     api_field{"use_beam_search", generating, boolean, any_low, any_high, "false", rejected},
     api_field{"structured_outputs", generating, any, any_low, any_high, "", rejected},
     api_field{"logits_processors", generating, any, any_low, any_high, "[]", rejected},
+    // An answer that must have a form: a caller relies on it, so it is never ignored. The names of
+    // vLLM (guided_*), llama.cpp (grammar, json_schema) and SGLang (regex, ebnf).
+    api_field{"guided_json", generating, any, any_low, any_high, "", rejected},
+    api_field{"guided_regex", generating, any, any_low, any_high, "\"\"", rejected},
+    api_field{"guided_choice", generating, any, any_low, any_high, "", rejected},
+    api_field{"guided_grammar", generating, any, any_low, any_high, "\"\"", rejected},
+    api_field{"structural_tag", generating, any, any_low, any_high, "\"\"", rejected},
+    api_field{"grammar", generating, any, any_low, any_high, "\"\"", rejected},
+    api_field{"json_schema", generating, any, any_low, any_high, "", rejected},
+    api_field{"regex", generating, any, any_low, any_high, "\"\"", rejected},
+    api_field{"ebnf", generating, any, any_low, any_high, "\"\"", rejected},
+    api_field{"functions", C, list, any_low, any_high, "[]", rejected},
     api_field{"stream_interval", generating, integer, any_low, any_high, "1", rejected},
     api_field{"top_logprobs", R, integer, 0, 20, "0", rejected},
     api_field{"background", R, boolean, any_low, any_high, "false", rejected},
@@ -92,7 +104,8 @@ constexpr std::array table{
     api_field{"best_of", P, integer, 1, int_max, "", implemented},          // only as large as n
     api_field{"tools", C | R, list, any_low, any_high, "[]", implemented},  // only empty or unused
     api_field{"text", R, object, any_low, any_high, "", implemented},       // only format text
-    api_field{"tool_choice", C | R, any, any_low, any_high, "", implemented},
+    api_field{"tool_choice", C | R, any, any_low, any_high, "", implemented},  // only none and auto
+    api_field{"function_call", C, any, any_low, any_high, "", implemented},    // the same
     api_field{"previous_response_id", R, text, any_low, any_high, "", implemented},  // never found
 
     api_field{"user", generating, any, any_low, any_high, "", ignored},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 
 namespace troupe::net {
@@ -11,8 +12,10 @@ namespace dom = simdjson::dom;
 
 void check_range(const api_field& field, double value) {
   if (field.min > field.max || (value >= field.min && value <= field.max)) return;
+  // Beyond a double's range the value that was sent is not known any more.
+  const auto shown = std::abs(value) < 1e300 ? fmt::format("{}", value) : "too large a number";
   throw invalid_value(field.name, fmt::format("'{}' is {}, allowed are {} to {}.", field.name,
-                                              value, field.min, field.max));
+                                              shown, field.min, field.max));
 }
 
 void check_type(const api_field& field, dom::element value) {
@@ -50,6 +53,22 @@ bool is_default(const api_field& field, dom::element value) {
     return !fallback.empty() && *as_number(value) == std::strtod(field.fallback, nullptr);
   const std::string json = simdjson::minify(value);
   return json == fallback || json == "[]" || json == "{}";
+}
+
+/// Members that a message may have and that are not read: each must still be what it claims to be.
+void check_unread_members(dom::object message, const std::string& at) {
+  for (const char* name : {"name", "tool_call_id"})
+    if (const auto value = find(message, name); value && !value->is_string())
+      throw wrong_type(fmt::format("{}.{}", at, name), "a string", *value);
+  const auto calls = find(message, "tool_calls");
+  if (!calls) return;
+  const std::string param = at + ".tool_calls";
+  if (!calls->is_array()) throw wrong_type(param, "an array", *calls);
+  std::size_t i = 0;
+  for (const dom::element call : array_of(*calls)) {
+    if (!call.is_object()) throw wrong_type(fmt::format("{}[{}]", param, i), "an object", call);
+    ++i;
+  }
 }
 
 }  // namespace
@@ -103,7 +122,8 @@ std::optional<std::string> wire_fields::text(std::string_view name) const {
 
 std::string wire_fields::model() const {
   const auto asked = text("model");
-  if (!asked) return limits_.models.front();
+  // An empty name is none, as in vLLM: clients send it when no model is chosen.
+  if (!asked || asked->empty()) return limits_.models.front();
   for (const auto& served : limits_.models)
     if (*asked == served) return served;
   throw api_error{.status = 404,
@@ -145,9 +165,12 @@ std::string content_text(std::optional<dom::element> content, const std::string&
   }
   if (const auto text = as_text(*content)) return std::string{*text};
   if (!content->is_array()) throw wrong_type(param, "a string or an array of parts", *content);
+  const dom::array parts = array_of(*content);
+  if (parts.size() == 0)
+    throw invalid_value(param, fmt::format("'{}' must not be an empty array.", param));
   std::string all;
   std::size_t i = 0;
-  for (const dom::element part : array_of(*content)) {
+  for (const dom::element part : parts) {
     const std::string at = fmt::format("{}[{}]", param, i);
     dom::object object;
     if (part.get_object().get(object)) throw wrong_type(at, "an object", part);
@@ -186,6 +209,7 @@ std::vector<core::chat_message> wire_fields::messages(std::string_view name) con
       throw invalid_value(
           at + ".role",
           fmt::format("'{}.role' must be system, developer, user, assistant or tool.", at));
+    check_unread_members(object, at);
     const bool null_is_empty = speaker == "assistant";
     all.push_back({std::move(speaker),
                    content_text(find(object, "content"), at + ".content", null_is_empty)});
@@ -197,12 +221,21 @@ std::vector<core::chat_message> wire_fields::messages(std::string_view name) con
 
 void wire_fields::refuse_tools() const {
   const auto tools = get("tools");
-  if (!tools || array_of(*tools).size() == 0) return;
-  const auto choice = get("tool_choice");
-  if (choice && as_text(*choice) == std::string_view{"none"}) return;
-  throw unsupported_parameter("tools",
-                              "'tools' is not supported by this release; leave it out or set "
-                              "'tool_choice' to none.");
+  const bool offered = tools && array_of(*tools).size() > 0;
+  for (const char* name : {"tool_choice", "function_call"}) {
+    const auto choice = get(name);
+    const auto word = choice ? as_text(*choice) : std::nullopt;
+    if (word == std::string_view{"none"}) return;
+    if (offered)
+      throw unsupported_parameter("tools",
+                                  "'tools' is not supported by this release; leave it out or set "
+                                  "'tool_choice' to none.");
+    // A caller that demands a call relies on getting one: text in its place would be a wrong
+    // answer.
+    if (choice && word != std::string_view{"auto"})
+      throw unsupported_parameter(
+          name, fmt::format("'{}' may only be none or auto: this release calls no tools.", name));
+  }
 }
 
 }  // namespace troupe::net

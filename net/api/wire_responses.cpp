@@ -3,6 +3,7 @@
 
 #include "net/api/wire_fields.hpp"
 #include "net/api/wire_in.hpp"
+#include "net/json/json_writer.hpp"
 
 namespace troupe::net {
 namespace {
@@ -56,7 +57,8 @@ api_request read_responses(const wire_fields& in, bool websocket) {
   auto& fields = out.responses;
   fields.instructions = in.text("instructions");
   fields.store = in.boolean("store", true);
-  if (const auto metadata = in.get("metadata")) fields.metadata = simdjson::minify(*metadata);
+  if (const auto metadata = in.get("metadata"))
+    fields.metadata = on_one_line(simdjson::minify(*metadata));
   core::generation_request one = read_source(in, fields.instructions);
   if (in.get("max_output_tokens")) {
     fields.max_output_tokens = static_cast<std::uint32_t>(in.integer("max_output_tokens", 0));

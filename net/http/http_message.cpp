@@ -1,28 +1,19 @@
 #include "net/http/http_message.hpp"
 
 #include <algorithm>
+#include <boost/beast/http/rfc7230.hpp>
 #include <cctype>
 #include <ctime>
 
 namespace troupe::net {
 namespace {
 
+namespace http = boost::beast::http;
+
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = static_cast<char>(c | 0x20);
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-bool has_token(std::string_view list, std::string_view token) {
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    std::string_view item = list.substr(0, comma);
-    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
-    while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
-    if (iequals(item, token)) return true;
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return false;
 }
 
 std::string http_date() {
@@ -41,6 +32,14 @@ bool iequals(std::string_view a, std::string_view b) {
            return std::tolower(static_cast<unsigned char>(x)) ==
                   std::tolower(static_cast<unsigned char>(y));
          });
+}
+
+std::optional<std::vector<std::string>> token_list(std::string_view value) {
+  const http::opt_token_list tokens{{value.data(), value.size()}};
+  if (!http::validate_list(tokens)) return std::nullopt;
+  std::vector<std::string> names;
+  for (const auto token : tokens) names.emplace_back(token.data(), token.size());
+  return names;
 }
 
 std::optional<std::string_view> http_request::header(std::string_view name) const {
@@ -69,8 +68,10 @@ std::optional<std::string> http_request::path() const {
 bool http_request::is_upgrade() const {
   const auto connection = header("Connection");
   const auto upgrade = header("Upgrade");
-  return connection && upgrade && has_token(*connection, "upgrade") &&
-         has_token(*upgrade, "websocket");
+  const auto lists = [](std::string_view value, const char* token) {
+    return http::token_list{{value.data(), value.size()}}.exists(token);
+  };
+  return connection && upgrade && lists(*connection, "upgrade") && lists(*upgrade, "websocket");
 }
 
 http_reply error_reply(const api_error& e) {
@@ -105,6 +106,8 @@ const char* reason_phrase(int status) {
       return "Unsupported Media Type";
     case 417:
       return "Expectation Failed";
+    case 426:
+      return "Upgrade Required";
     case 429:
       return "Too Many Requests";
     case 431:

@@ -36,6 +36,9 @@ struct http_reply {
 http_reply error_reply(const api_error&);
 const char* reason_phrase(int status);
 bool iequals(std::string_view, std::string_view);
+/// The names of a comma-separated header value (RFC 9110 `#token`); nothing when it is no such
+/// list.
+std::optional<std::vector<std::string>> token_list(std::string_view);
 
 /// Status line and headers with the blank line.
 std::string reply_head(int status, const header_list&);

@@ -6,6 +6,8 @@
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "config/origin_pattern.hpp"
+
 namespace troupe::net {
 
 namespace http = boost::beast::http;
@@ -51,6 +53,10 @@ api_error error_of_parser(const boost::system::error_code& ec) {
 
 parse_state http_parser::feed(std::string& input) {
   auto& p = impl_->parser;
+  if (!p.is_header_done() && has_folded_line(input)) {
+    impl_->error = {.status = 400, .message = "A header field may not go on over several lines."};
+    return parse_state::failed;
+  }
   while (!input.empty() && !p.is_done()) {
     boost::system::error_code ec;
     const std::size_t used = p.put(boost::asio::buffer(input), ec);
@@ -75,8 +81,36 @@ parse_state http_parser::feed(std::string& input) {
   return p.is_header_done() ? parse_state::body : parse_state::head;
 }
 
+// Beast joins the lines of a folded field; RFC 9112 (5.2) has servers refuse it, since a proxy in
+// front may have read something else. Beast takes a field only when it has seen the next line's
+// first byte, so a fold is always in what it has left here.
+bool http_parser::has_folded_line(const std::string& input) const {
+  if (input.starts_with("\r\n")) return false;  // the end of the head; a body follows
+  const std::size_t from = impl_->searched < 3 ? 0 : impl_->searched - 3;
+  const std::size_t end = input.find("\r\n\r\n", from);
+  return std::min(input.find("\r\n ", from), input.find("\r\n\t", from)) < end;
+}
+
+// RFC 9112 (3.2): one Host, which says whom the client means to talk to. Who is let in depends on
+// it (auth.cpp), so two of them must not leave a choice.
+bool http_parser::host_is_valid() {
+  const auto& head = impl_->parser.get();
+  const auto count = head.count(http::field::host);
+  const auto host = head[http::field::host];
+  std::string fault;
+  if (count > 1)
+    fault = "The request has " + std::to_string(count) + " Host headers, allowed is 1.";
+  if (count == 0 && head.version() >= 11) fault = "An HTTP/1.1 request needs a Host header.";
+  if (!parse_host("http", {host.data(), host.size()}))
+    fault = "The Host header must be a host name or address with an optional port.";
+  if (fault.empty()) return true;
+  impl_->error = {.status = 400, .message = fault};
+  return false;
+}
+
 // A body in a coding we don't know would be read as the next request.
 bool http_parser::head_is_understood() {
+  if (!host_is_valid()) return false;
   const auto& head = impl_->parser.get();
   const auto coding = head[http::field::transfer_encoding];
   if (!coding.empty() && !iequals({coding.data(), coding.size()}, "chunked")) {

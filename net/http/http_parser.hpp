@@ -29,6 +29,8 @@ class http_parser {
   const api_error& error() const;
 
  private:
+  bool has_folded_line(const std::string& input) const;
+  bool host_is_valid();
   bool head_is_understood();
   bool head_is_cut_short(const std::string& input);
 

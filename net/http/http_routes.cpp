@@ -1,5 +1,7 @@
 #include "net/http/http_routes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -199,6 +201,20 @@ http_reply foreign_origin(const http_request& request) {
                       .code = "origin_not_allowed"});
 }
 
+/// The header names a page asks leave to send, when they are such a list and no longer than a
+/// client's real ones (openai-node sends about ten).
+std::optional<std::string> asked_headers(const http_request& request) {
+  constexpr std::size_t bytes_max = 4096;
+  const auto asked = request.header("Access-Control-Request-Headers");
+  if (!asked || asked->size() > bytes_max) return std::nullopt;
+  const auto names = token_list(*asked);
+  if (!names || names->empty()) return std::nullopt;
+  return fmt::format("{}", fmt::join(*names, ", "));
+}
+
+/// The answer to a browser's question whether a page may send its request. A page that is served
+/// may send any header: SDKs add their own (`x-stainless-os`, `openai-beta`), and none of them
+/// gives a right that the page's origin does not have already.
 http_reply preflight(const http_request& request, const route_context& context,
                      const char* allowed) {
   const auto origin = request.header("Origin");
@@ -206,9 +222,12 @@ http_reply preflight(const http_request& request, const route_context& context,
   http_reply reply{.status = 204, .headers = {{"Allow", allowed}}, .body = ""};
   if (origin) {
     reply.headers.emplace_back("Access-Control-Allow-Methods", allowed);
-    reply.headers.emplace_back("Access-Control-Allow-Headers",
-                               "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms");
+    reply.headers.emplace_back(
+        "Access-Control-Allow-Headers",
+        asked_headers(request).value_or(
+            "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms"));
     reply.headers.emplace_back("Access-Control-Max-Age", "600");
+    reply.headers.emplace_back("Vary", "Access-Control-Request-Headers");
   }
   return reply;
 }
@@ -245,9 +264,32 @@ std::optional<api_error> apply_timeout(const http_request& request, api_request&
   return std::nullopt;
 }
 
+/// What is wrong with a WebSocket handshake (RFC 6455, 4.2.1) that is asked for otherwise. Beast
+/// would refuse it with a text of its own instead of the error object.
+std::optional<http_reply> handshake_fault(const http_request& request) {
+  if (request.http_1_0)
+    return error_reply({.status = 400, .message = "A WebSocket needs HTTP/1.1, not HTTP/1.0."});
+  if (const auto version = request.header("Sec-WebSocket-Version"); version != "13") {
+    auto reply = error_reply(
+        {.status = 426,
+         .message = version ? fmt::format("Sec-WebSocket-Version is {}, supported is 13.",
+                                          version->substr(0, 64))
+                            : "Sec-WebSocket-Version is missing, supported is 13."});
+    reply.headers.emplace_back("Sec-WebSocket-Version", "13");
+    reply.headers.emplace_back("Upgrade", "websocket");
+    return reply;
+  }
+  // 16 bytes in base64; their value means nothing.
+  const auto key = request.header("Sec-WebSocket-Key");
+  if (!key || key->size() != 24 || !key->ends_with("=="))
+    return error_reply({.status = 400, .message = "Sec-WebSocket-Key must be 16 bytes in base64."});
+  return std::nullopt;
+}
+
 answer websocket(const call& c) {
   if (key_missing(c, guard::key, true)) return wrong_key();
   if (!origin_is_allowed(c.context.config, c.request)) return foreign_origin(c.request);
+  if (auto fault = handshake_fault(c.request)) return std::move(*fault);
   if (c.context.draining) return error_reply(shutting_down());
   return upgrade{};
 }

@@ -229,14 +229,19 @@ header_list http_session::common_headers(const std::string& content_type) {
   const auto origin = request_.header("Origin");
   if (origin && origin_is_allowed(config_, request_)) {
     headers.emplace_back("Access-Control-Allow-Origin", std::string{*origin});
-    headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, X-Troupe-Id");
+    headers.emplace_back("Access-Control-Expose-Headers",
+                         "X-Request-Id, X-Troupe-Id, Retry-After, X-Should-Retry");
     headers.emplace_back("Vary", "Origin");
   }
   if (close_after_) {
     headers.emplace_back("Connection", "close");
-  } else if (request_.http_1_0) {
-    headers.emplace_back("Connection", "keep-alive");
+    return headers;
   }
+  headers.emplace_back("Connection", "keep-alive");
+  // A second less than the connection is kept, so that a client that goes by it closes first and
+  // never sends into our close.
+  if (const auto kept = static_cast<std::uint64_t>(config_.keep_alive_timeout_s); kept > 1)
+    headers.emplace_back("Keep-Alive", "timeout=" + std::to_string(kept - 1));
   return headers;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "net/json/json_numbers.hpp"
+
 namespace troupe::net {
 namespace {
 
@@ -65,18 +67,40 @@ std::optional<api_error> check(dom::element value, const place& at) {
   return invalid_value(name, "'" + name + "' is given twice.");
 }
 
+/// A parser that no document uses, for the next one of this thread: making one allocates and frees
+/// about as much as a small body needs in all.
+thread_local std::unique_ptr<dom::parser> spare_parser;
+/// A parser that has read a longer text is not kept: it holds about twelve times its bytes.
+constexpr std::size_t kept_capacity = 64 * 1024;
+
+simdjson::error_code parse(dom::parser& parser, std::string_view text, dom::element& root) {
+  const simdjson::padded_string padded{text};
+  return parser.parse(padded).get(root);
+}
+
 }  // namespace
 
+json_document::json_document() : parser_{std::move(spare_parser)} {
+  if (!parser_) parser_ = std::make_unique<dom::parser>();
+}
+
+json_document::~json_document() {
+  if (parser_->capacity() <= kept_capacity) spare_parser = std::move(parser_);
+}
+
 std::optional<api_error> json_document::parse_object(std::string_view text, const char* what) {
-  if (parser_.allocate(std::max<std::size_t>(text.size(), 64), json_depth_max + 1))
-    return server_error("internal_error", "No memory to read the body.");
+  // The parser grows with its texts by itself, and keeps the depth it was given first.
+  if (parser_->max_depth() != json_depth_max + 1 &&
+      parser_->allocate(kept_capacity / 4, json_depth_max + 1))
+    return server_error("internal_error", "Out of memory while reading the body.");
   dom::element root;
-  const simdjson::padded_string padded{text};
-  if (const auto error = parser_.parse(padded).get(root)) {
+  auto error = parse(*parser_, text, root);
+  if (error == simdjson::NUMBER_ERROR) error = parse(*parser_, with_bounded_numbers(text), root);
+  if (error) {
     if (error == simdjson::DEPTH_ERROR)
       return invalid_body(std::string{"The "} + what + " is nested deeper than " +
                           std::to_string(json_depth_max) + " levels.");
-    const auto fault = find_json_fault(text);
+    const auto fault = find_json_fault(with_bounded_numbers(text));
     const std::string where = fault ? "byte " + std::to_string(fault->offset) + ": " + fault->what
                                     : std::string{simdjson::error_message(error)};
     return invalid_body(std::string{"The "} + what + " is not valid JSON: " + where + ".");

@@ -5,6 +5,7 @@
 #include <simdjson.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,13 +19,18 @@ inline constexpr std::size_t json_members_max = 4096;  ///< of one object
 
 class json_document {
  public:
+  json_document();
+  ~json_document();
+  json_document(const json_document&) = delete;
+  json_document& operator=(const json_document&) = delete;
+
   /// Nothing when sound; then object() is valid. `what` names the text in messages ("request
   /// body").
   std::optional<api_error> parse_object(std::string_view text, const char* what);
   simdjson::dom::object object() const { return object_; }
 
  private:
-  simdjson::dom::parser parser_;
+  std::unique_ptr<simdjson::dom::parser> parser_;  ///< the thread's, while this document lives
   simdjson::dom::object object_;
 };
 
@@ -40,8 +46,7 @@ simdjson::dom::object object_of(simdjson::dom::element);
 /// "a string", "an array", ... for messages.
 const char* type_name(simdjson::dom::element);
 
-/// Where text that is not JSON stops being JSON, and why. Written for messages: a plain recursive
-/// check.
+/// Where text that is not JSON stops being JSON, and why.
 struct json_fault {
   std::size_t offset = 0;
   std::string what;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "config/bytes/utf8.hpp"
@@ -42,7 +43,26 @@ void append_ascii(std::string& out, char c) {
   }
 }
 
+/// A character at which common line readers (Python's splitlines, httpx's iter_lines) cut although
+/// JSON and Server-Sent Events do not: U+0085, U+2028, U+2029. Its escape, or nothing.
+std::string_view line_break_escape(std::string_view character) {
+  if (character == "\xC2\x85") return "\\u0085";
+  if (character == "\xE2\x80\xA8") return "\\u2028";
+  return character == "\xE2\x80\xA9" ? "\\u2029" : "";
+}
+
 }  // namespace
+
+std::string on_one_line(std::string_view json) {
+  std::string out;
+  while (!json.empty()) {
+    const std::size_t n = std::max<std::size_t>(utf8_length(json), 1);
+    const std::string_view escape = n == 1 ? "" : line_break_escape(json.substr(0, n));
+    out += escape.empty() ? json.substr(0, n) : escape;
+    json.remove_prefix(n);
+  }
+  return out;
+}
 
 void append_json_escaped(std::string& out, std::string_view text) {
   while (!text.empty()) {
@@ -52,7 +72,8 @@ void append_json_escaped(std::string& out, std::string_view text) {
     } else if (n == 0) {
       out += replacement_character;
     } else {
-      out += text.substr(0, n);
+      const std::string_view escape = line_break_escape(text.substr(0, n));
+      out += escape.empty() ? text.substr(0, n) : escape;
     }
     text.remove_prefix(n == 0 ? 1 : n);
   }

@@ -8,8 +8,11 @@
 
 namespace troupe::net {
 
-/// Appends `text` without quotes, escaped.
+/// Appends `text` without quotes, escaped. Every character at which some reader ends a line is
+/// escaped too, so that an event stays one line for all of them.
 void append_json_escaped(std::string& out, std::string_view text);
+/// JSON made elsewhere with the same characters escaped.
+std::string on_one_line(std::string_view json);
 /// Whole, well-formed characters throughout.
 bool is_utf8(std::string_view text);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "config/origin_pattern.hpp"
+
 namespace troupe::net {
 namespace {
 
@@ -28,28 +30,20 @@ std::vector<std::string> offered_protocols(const http_request& request) {
   return all;
 }
 
-std::string_view host_of_origin(std::string_view origin) {
-  const std::size_t scheme = origin.find("://");
-  return scheme == origin.npos ? origin : origin.substr(scheme + 3);
-}
-
-/// "[::1]:80" -> "::1", "name:80" -> "name".
-std::string without_port(std::string_view host) {
-  if (!host.empty() && host.front() == '[') return std::string{host.substr(1, host.find(']') - 1)};
-  return std::string{host.substr(0, host.rfind(':'))};
-}
-
-/// A literal address, localhost, the configured host, the host of an allowed origin.
-bool is_ours(const runtime_config& config, std::string_view with_port) {
-  const std::string host = without_port(with_port);
+/// Whether a page on another machine cannot have given itself this host name by pointing a name of
+/// its own at us (DNS rebinding): an address, localhost, the configured host, the host of an
+/// allowed origin. Patterns with a `*` name no host, so they do not count.
+bool is_our_host(const runtime_config& config, const std::string& host) {
   unsigned char address[16];
-  if (::inet_pton(AF_INET, host.c_str(), address) == 1 ||
-      ::inet_pton(AF_INET6, host.c_str(), address) == 1)
-    return true;
-  if (iequals(host, "localhost") || iequals(host, config.host)) return true;
-  return std::any_of(
-      config.allowed_origins.begin(), config.allowed_origins.end(),
-      [&](const auto& allowed) { return iequals(without_port(host_of_origin(allowed)), host); });
+  const bool bracketed = host.starts_with('[');
+  const std::string bare = bracketed ? host.substr(1, host.size() - 2) : host;
+  if (::inet_pton(bracketed ? AF_INET6 : AF_INET, bare.c_str(), address) == 1) return true;
+  if (host == "localhost" || iequals(bare, config.host)) return true;
+  return std::any_of(config.allowed_origins.begin(), config.allowed_origins.end(),
+                     [&](const auto& pattern) {
+                       const auto allowed = parse_origin(pattern);
+                       return allowed && allowed->host == host;
+                     });
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -90,11 +84,14 @@ bool offers_responses_protocol(const http_request& request) {
 bool origin_is_allowed(const runtime_config& config, const http_request& request) {
   const auto origin = request.header("Origin");
   if (!origin) return true;
-  for (const auto& allowed : config.allowed_origins)
-    if (allowed == "*" || iequals(allowed, *origin)) return true;
+  for (const auto& pattern : config.allowed_origins)
+    if (origin_matches(pattern, *origin)) return true;
+  const auto page = parse_origin(*origin);
   const auto host = request.header("Host");
-  return host && iequals(host_of_origin(*origin), *host) &&
-         (!config.api_keys.empty() || is_ours(config, *host));
+  if (!page || page->host.empty() || !host) return false;
+  // The page's scheme says which port stands for none: a proxy in front may speak TLS for us.
+  if (parse_host(page->scheme, *host) != page) return false;
+  return !config.api_keys.empty() || is_our_host(config, page->host);
 }
 
 }  // namespace troupe::net

@@ -3,7 +3,9 @@
 #include "actors/runtime.hpp"
 
 #include <catch2/catch.hpp>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 #include "tests/actors/runtime_world.hpp"
 
@@ -297,4 +299,28 @@ TEST_CASE("runtime: handle and sink may outlive it, and their use then has no ef
     one->sink.reset();
   }
   w.reset();
+}
+
+TEST_CASE("runtime: D12 the gauges are true when the runtime is made, whoever has run by then",
+          "[actor]") {
+  // An actor's own first report comes from a thread of the pool, at some time.
+  struct first_report final : quiet_observer {
+    void on_pool(const core::pool_record& record) override {
+      const std::lock_guard lock(mutex);
+      if (seen++ == 0) total = record.total, from = std::this_thread::get_id();
+    }
+    std::mutex mutex;
+    int seen = 0;
+    std::uint64_t total = 0;
+    std::thread::id from;
+  } watcher;
+  test::temporary_file file{test::tiny_llama_bytes()};
+  runtime_config config;
+  config.model = file.path();
+  const runtime engine(config, gpu::load_model(file.path()),
+                       std::make_shared<test::fake_backend>(16, 32, 36, 125), watcher,
+                       [](const std::string&) {});
+  const std::lock_guard lock(watcher.mutex);
+  CHECK(watcher.total == 32);
+  CHECK(watcher.from == std::this_thread::get_id());
 }

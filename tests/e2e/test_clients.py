@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import httpx
 import openai
 import pytest
 
@@ -122,3 +123,35 @@ def test_ctrl_c_in_the_chat_example_cancels_the_answer(server):
     assert process.returncode == 0, err
     assert "[cancelled]" in first + out
     server.wait_idle()
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\x0b", "\x1c"])
+def test_F004_httpx_reads_one_event_a_line_whatever_stands_in_the_text(server, character):
+    prompt = f"a{character}b"
+    body = {"prompt": prompt, "max_tokens": 1, "echo": True, "stream": True}
+    with httpx.stream("POST", f"{server.url}/v1/completions", json=body, timeout=120) as reply:
+        lines = [line for line in reply.iter_lines() if line]
+    assert lines[-1] == "data: [DONE]"
+    events = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
+    assert "".join(event["choices"][0]["text"] for event in events).startswith(prompt)
+
+
+def test_F002_a_browser_lets_the_javascript_sdk_post_from_an_allowed_page(serve):
+    server = serve("--allowed-origins", "http://localhost:*")
+    page = {"Origin": "http://localhost:5173"}
+    names = ("authorization,content-type,openai-beta,x-stainless-arch,x-stainless-lang,x-stainless-os,"
+             "x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,"
+             "x-stainless-timeout")
+    url = f"{server.url}/v1/chat/completions"
+    preflight = httpx.options(url, headers={**page, "Access-Control-Request-Method": "POST",
+                                            "Access-Control-Request-Headers": names}, timeout=120)
+    # What a browser checks before it sends the POST.
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == page["Origin"]
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    allowed = {name.strip().lower() for name in preflight.headers["access-control-allow-headers"].split(",")}
+    assert set(names.split(",")) <= allowed
+    body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+    reply = httpx.post(url, headers={**page, "x-stainless-os": "Unknown"}, json=body, timeout=120)
+    assert reply.status_code == 200 and reply.headers["access-control-allow-origin"] == page["Origin"]
+    assert httpx.post(url, headers={"Origin": "http://evil.example"}, json=body, timeout=120).status_code == 403

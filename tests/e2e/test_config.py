@@ -185,3 +185,10 @@ def test_the_reference_in_the_readme_is_what_the_program_prints():
     printed = troupe("config-reference")[1]
     assert printed.count("| `--") > 50
     assert printed in pathlib.Path(root / "config/README.md").read_text()
+
+
+def test_F011_an_origin_pattern_that_no_page_can_match_is_refused():
+    assert problems("m.gguf", "--allowed-origins", "localhost,http://a/,app://*,http://localhost:*") == [
+        "troupe: --allowed-origins: 'localhost' matches no page: an origin is scheme://host or scheme://host:port, as in "
+        "http://localhost:3000; 'null' and '*' stand alone",
+        "troupe: --allowed-origins: 'http://a/' matches no page: an origin has no path; write http://a"]

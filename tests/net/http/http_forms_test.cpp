@@ -47,3 +47,68 @@ TEST_CASE("http forms: an unknown expectation is 417, a coded body 415", "[net]"
   CHECK(other.read_reply().status == 200);
   CHECK(s.engine.submitted().empty());
 }
+
+TEST_CASE("http forms: D4 one valid Host is needed, or the connection closes with 400", "[net]") {
+  running_server s;
+  const auto refused = [&](const std::string& head, const char* words) {
+    CAPTURE(head);
+    test_client c{s.port};
+    c.send(head + "\r\n\r\n");
+    const auto r = c.read_reply();
+    CHECK(r.status == 400);
+    CHECK(contains(r.body, words));
+    CHECK(r.header("Connection") == "close");
+    CHECK(c.closed_by_peer());
+  };
+  refused("GET /health HTTP/1.1", "needs a Host header");
+  refused("GET http://127.0.0.1/health HTTP/1.1", "needs a Host header");
+  refused("GET /health HTTP/1.1\r\nHost: a\r\nHost: a", "2 Host headers, allowed is 1");
+  refused("GET /health HTTP/1.0\r\nHost: a\r\nhost: b", "2 Host headers, allowed is 1");
+  for (const char* host : {"a b", "a/b", "u@a", "a:x", "a:99999", "[::1", "a,b", "http://a"})
+    refused(std::string{"GET /health HTTP/1.1\r\nHost: "} + host, "must be a host name");
+  for (const char* good : {"HTTP/1.1\r\nHost: a.example:8000", "HTTP/1.1\r\nHost: [::1]:80",
+                           "HTTP/1.1\r\nHost:", "HTTP/1.1\r\nhost: my_box", "HTTP/1.0"}) {
+    CAPTURE(good);
+    test_client c{s.port};
+    c.send(std::string{"GET /health "} + good + "\r\n\r\n");
+    CHECK(c.read_reply().status == 200);
+  }
+}
+
+TEST_CASE("http forms: D4 a folded header line is 400, however it is cut", "[net]") {
+  running_server s;
+  for (const char* fold : {"\r\n folded", "\r\n\tfolded", "\r\n \r\n"}) {
+    const std::string head =
+        std::string{"GET /health HTTP/1.1\r\nHost: a\r\nX: y"} + fold + "\r\nZ: z\r\n\r\n";
+    for (const bool bytewise : {false, true}) {
+      CAPTURE(head, bytewise);
+      test_client c{s.port};
+      if (bytewise) {
+        for (const char byte : head)
+          if (!c.try_send(std::string(1, byte))) break;
+      } else {
+        c.send(head);
+      }
+      const auto r = c.read_reply();
+      CHECK(r.status == 400);
+      CHECK(contains(r.body, "several lines"));
+      CHECK(c.closed_by_peer());
+    }
+  }
+  test_client c{s.port};
+  c.send("GET /health HTTP/1.1\r\n Host: a\r\n\r\n");
+  CHECK(c.read_reply().status == 400);
+}
+
+TEST_CASE("http forms: D4 a body that looks folded is a body", "[net]") {
+  running_server s;
+  const std::string request =
+      post("/v1/completions", "\r\n {\r\n\t\"prompt\":\r\n \"x\"}\r\n\r\n ");
+  for (const std::size_t cut : {request.size(), request.find("\r\n\r\n") + 2,
+                                request.find("\r\n\r\n") + 3, std::size_t{1}}) {
+    CAPTURE(cut);
+    test_client c{s.port};
+    for (std::size_t at = 0; at < request.size(); at += cut) c.send(request.substr(at, cut));
+    CHECK(c.read_reply().status == 200);
+  }
+}
