@@ -1,3 +1,4 @@
-// The one translation unit with the non-template half of Asio and Beast.
+// The one translation unit with the non-template halves of Asio, Beast and URL.
 #include <boost/asio/impl/src.hpp>
 #include <boost/beast/src.hpp>
+#include <boost/url/src.hpp>

@@ -137,11 +137,13 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
     case end_reason::total_timeout:
       return timeout("The request took too long.");
     case end_reason::slow_reader:
-      return server_error("slow_reader", or_else(end.message, "The answer was read too slowly."));
+      return server_error("slow_reader",
+                          or_else(end.message, "The client read its answer too slowly."));
     case end_reason::session_crash:
-      return server_error("session_crash", or_else(end.message, "The request's session died."));
+      return server_error("session_crash", or_else(end.message, "The request's session crashed."));
     case end_reason::bad_logits:
-      return server_error("bad_logits", or_else(end.message, "The model answered no number."));
+      return server_error("bad_logits",
+                          or_else(end.message, "The model produced NaN or infinite logits."));
     case end_reason::step_failed:
       return server_error("step_failed", or_else(end.message, "The device failed a step."));
     case end_reason::engine_failed:
@@ -153,7 +155,7 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
     case end_reason::refused:
       return error_of_refusal(end, prompt_field);
   }
-  return server_error("internal_error", "Unknown end.");
+  return server_error("internal_error", "The request ended for an unknown reason.");
 }
 
 const char* finish_reason_of(const core::generation_end& end) {

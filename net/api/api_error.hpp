@@ -1,6 +1,5 @@
-// An error as the client sees it: one value made where the mistake is found, written once by
-// error_body(). Also the one place that says which end of a generation is an error and which is an
-// answer.
+// An error as the client sees it: one value made where the mistake is found, written by
+// error_body(). Also decides which ends of a generation are errors and which are answers.
 #pragma once
 #include <optional>
 #include <string>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/beast/http/rfc7230.hpp>
+#include <boost/url/pct_string_view.hpp>
 #include <cctype>
 #include <ctime>
 
@@ -9,12 +10,6 @@ namespace troupe::net {
 namespace {
 
 namespace http = boost::beast::http;
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 std::string http_date() {
   const std::time_t now = std::time(nullptr);
@@ -49,20 +44,10 @@ std::optional<std::string_view> http_request::header(std::string_view name) cons
 }
 
 std::optional<std::string> http_request::path() const {
-  const std::string_view raw = std::string_view{target}.substr(0, target.find('?'));
-  std::string decoded;
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    if (raw[i] != '%') {
-      decoded += raw[i];
-      continue;
-    }
-    if (i + 2 >= raw.size()) return std::nullopt;
-    const int high = hex_value(raw[i + 1]), low = hex_value(raw[i + 2]);
-    if (high < 0 || low < 0) return std::nullopt;
-    decoded += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return decoded;
+  const auto raw = std::string_view{target}.substr(0, target.find('?'));
+  const auto escaped = boost::urls::make_pct_string_view({raw.data(), raw.size()});
+  if (!escaped) return std::nullopt;
+  return escaped->decode();
 }
 
 bool http_request::is_upgrade() const {

@@ -5,6 +5,8 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <boost/url/parse.hpp>
+#include <boost/url/url_view.hpp>
 
 #include "config/origin_pattern.hpp"
 
@@ -149,18 +151,18 @@ bool http_parser::wants_continue() const {
 namespace {
 
 /// A target that names its host, as proxies are sent it, is served as the path; then its host
-/// counts, not the header's.
+/// counts, not the header's (RFC 9112, 3.2.2).
 void to_origin_form(http_request& request) {
-  const std::size_t scheme = request.target.find("://");
-  if (scheme == std::string::npos) return;
-  const std::string_view name = std::string_view{request.target}.substr(0, scheme);
-  if (!iequals(name, "http") && !iequals(name, "https")) return;
-  const std::size_t host = scheme + 3;
-  const std::size_t end = std::min(request.target.find_first_of("/?", host), request.target.size());
+  const auto uri = boost::urls::parse_uri(request.target);
+  if (!uri || (uri->scheme_id() != boost::urls::scheme::http &&
+               uri->scheme_id() != boost::urls::scheme::https))
+    return;
   std::erase_if(request.headers, [](const auto& field) { return iequals(field.first, "Host"); });
-  request.headers.emplace_back("Host", request.target.substr(host, end - host));
-  request.target.erase(0, end);
-  if (!request.target.starts_with('/')) request.target.insert(0, "/");
+  request.headers.emplace_back("Host", std::string{uri->encoded_host_and_port()});
+  std::string path{uri->encoded_path()};
+  if (path.empty()) path = "/";
+  if (uri->has_query()) path += '?' + std::string{uri->encoded_query()};
+  request.target = std::move(path);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct route_context {
 /// The WebSocket handshake may go on.
 struct upgrade {};
 
-/// Work too long for a connection's thread: to be called on another one, while the engine lives.
+/// Work too long for a connection's thread: called on a worker thread, while the engine lives.
 using slow_reply = std::function<http_reply()>;
 
 struct routed {
@@ -42,7 +42,7 @@ struct routed {
 };
 
 routed route(const http_request&, route_context&);
-/// route() reads the body as JSON: not for a connection's thread where it is long.
+/// route() parses the body as JSON, so a long one is for a worker thread.
 bool reads_body(const http_request&);
 
 /// Paths that start generations; a test kills a client on each of them.

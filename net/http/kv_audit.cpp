@@ -10,7 +10,7 @@
 namespace troupe::net {
 namespace {
 
-/// Where the engine's threads leave their parts; outlives whoever waits.
+/// Where the engine's threads put their parts. Shared: it outlives a request that timed out.
 class part_collector {
  public:
   void put(core::kv_part part) {
@@ -145,7 +145,7 @@ void write_mover(json_writer& out, const core::kv_mover_part& part) {
 }
 
 http_reply nothing_to_probe() {
-  return error_reply(server_error("no_probe", "This engine can't be looked into.", 503));
+  return error_reply(server_error("no_probe", "This engine has no debugging probe.", 503));
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ http_reply kv_audit(core::engine_probe* probe, std::string_view query,
   if (const auto missing = parts->wait(wait); !missing.empty())
     return error_reply(server_error(
         "audit_incomplete",
-        "Not told within " + std::to_string(wait.count()) + " ms by: " + missing + ".", 503));
+        "No answer within " + std::to_string(wait.count()) + " ms from: " + missing + ".", 503));
   return {
       .status = 200, .headers = {}, .body = kv_report_json(parts->report(), query != "blocks=0")};
 }
@@ -181,7 +181,7 @@ http_reply freeze(core::engine_probe* probe, std::string_view body) {
   if (auto fault = document.parse_object(body, "request body")) return error_reply(*fault);
   for (const auto field : document.object())
     if (field.key != "ms")
-      return error_reply(unsupported_parameter(std::string{field.key}, "Only 'ms' is known here."));
+      return error_reply(unsupported_parameter(std::string{field.key}, "The only field is 'ms'."));
   const auto value = find(document.object(), "ms");
   const auto ms = value ? as_integer(*value) : std::nullopt;
   if (!ms || *ms < 1 || *ms > freeze_ms_max)

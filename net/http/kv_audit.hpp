@@ -1,6 +1,6 @@
-// The debugging endpoints: the engine's whole KV state as JSON, and a device that is stuck on
-// purpose. Asks the engine's probe and waits for its parts, so never on a connection's thread.
-// Keeps nothing.
+// The debugging endpoints: the engine's whole KV state as JSON, and a device step that is delayed
+// on purpose. Waits for the parts of the engine's probe, so it must not run on a connection's
+// thread. Keeps nothing.
 #pragma once
 #include <chrono>
 #include <string_view>

@@ -1,6 +1,6 @@
 // From an engine thread to a connection's strand: a sink that posts. It holds the connection
-// weakly, so a connection that is gone swallows what comes late. The connection owns its sinks;
-// dropping them ends what they listened to. Never touches a socket.
+// weakly, so events that come after the connection has closed are dropped. The connection owns its
+// sinks; dropping a sink ends its generation. Never touches a socket.
 #pragma once
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>

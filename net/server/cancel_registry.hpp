@@ -1,6 +1,6 @@
 // Which object id names which running generations, so that any connection can cancel by id; and a
-// bounded memory of the ids that have ended, to tell "over" from "never was". Thread-safe. Holds
-// generations weakly.
+// bounded memory of the ids that have ended, so that a late cancel is told from an unknown id.
+// Thread-safe. Holds generations weakly.
 #pragma once
 #include <cstddef>
 #include <cstdint>

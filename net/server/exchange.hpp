@@ -1,6 +1,6 @@
-// One API object being answered on one connection: its choices, their sinks and handles, and who
-// was told to stop. Lives on the connection's strand. Cancels every choice that has not ended
-// exactly once when the client leaves.
+// One API object being answered on one connection: its choices with their sinks and handles, and
+// how far each is. Lives on the connection's strand. When the client leaves, cancels every choice
+// that has not ended, exactly once.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ class exchange {
   /// Submits every choice.
   void start(std::vector<core::generation_request>, std::weak_ptr<event_receiver>);
 
-  // What came from the engine; false: not expected any more, ignore it.
+  // An event of the engine; false: the choice has ended already, ignore it.
   bool on_accepted(std::size_t choice);
   bool on_delta(std::size_t choice) const;
   bool on_end(std::size_t choice);

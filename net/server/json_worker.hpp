@@ -1,6 +1,7 @@
-// Work of a connection on another thread than its own, and its answer back on its strand. Holds the
-// connection meanwhile and lets it go on its strand alone, where its socket and timers are: its
-// last holder may be this one. Never decides whether somebody still waits.
+// A worker thread for what would hold up other connections: reading large JSON, tokenizing long
+// texts. The result comes back on the connection's strand. The work holds the connection meanwhile
+// and releases it on its strand alone, where its socket and timers are destroyed: this may be its
+// last owner. Never decides whether the result is still wanted.
 #pragma once
 #include <boost/asio/post.hpp>
 #include <memory>
@@ -11,19 +12,20 @@
 
 namespace troupe::net {
 
-/// work() on the pool, then then(what it answered) on the owner's strand, unless it answered
-/// nothing (work gives an optional). Neither holds the owner itself.
+/// work() on `worker`, then then(*result) on the owner's strand, or nothing when the result
+/// is empty (work returns an optional). Neither callable holds the owner itself.
 template <class Work, class Then>
-void run_aside(worker_thread& pool, std::shared_ptr<event_receiver> owner, Work work, Then then) {
-  boost::asio::post(
-      pool, [owner = std::move(owner), work = std::move(work), then = std::move(then)]() mutable {
-        auto answer = work();
-        const auto strand = owner->executor();
-        boost::asio::post(strand, [owner = std::move(owner), then = std::move(then),
-                                   answer = std::move(answer)]() mutable {
-          if (answer) then(std::move(*answer));
-        });
-      });
+void run_on_worker(worker_thread& worker, std::shared_ptr<event_receiver> owner, Work work,
+                   Then then) {
+  boost::asio::post(workers, [owner = std::move(owner), work = std::move(work),
+                              then = std::move(then)]() mutable {
+    auto answer = work();
+    const auto strand = owner->executor();
+    boost::asio::post(strand, [owner = std::move(owner), then = std::move(then),
+                               answer = std::move(answer)]() mutable {
+      if (answer) then(std::move(*answer));
+    });
+  });
 }
 
 }  // namespace troupe::net

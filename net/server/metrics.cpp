@@ -91,66 +91,73 @@ struct metrics::impl {
   prometheus::Gauge& kv_used = gauge("troupe_kv_blocks_used", "KV blocks leased to requests");
   prometheus::Gauge& kv_cached =
       gauge("troupe_kv_blocks_cached", "KV blocks kept for prefix reuse");
-  prometheus::Gauge& kv_quarantined = gauge("troupe_kv_blocks_quarantined", "KV blocks set aside");
-  prometheus::Gauge& kv_leaked =
-      gauge("troupe_kv_leaked_blocks", "Leased to no known request, at the last audit");
+  prometheus::Gauge& kv_quarantined =
+      gauge("troupe_kv_blocks_quarantined",
+            "KV blocks that no request gets any more, after a broken invariant or a leak");
+  prometheus::Gauge& kv_leaked = gauge(
+      "troupe_kv_leaked_blocks", "KV blocks leased to no known request, ever found by audits");
   prometheus::Counter& kv_allocated =
       counter("troupe_kv_blocks_allocated_total", "KV blocks ever granted");
   std::array<prometheus::Counter*, core::end_reason_count> kv_released = by_reason(
       "troupe_kv_blocks_released_total", "KV blocks given back", "reason", release_labels);
   prometheus::Counter& kv_released_preempt =
       counter("troupe_kv_blocks_released_total", "KV blocks given back", {{"reason", "preempt"}});
-  prometheus::Histogram& release_latency =
-      histogram("troupe_kv_release_latency_seconds",
-                "From when the server saw an end's cause (a client's leaving, not when it left) to "
-                "its blocks back",
-                release_buckets);
+  prometheus::Histogram& release_latency = histogram(
+      "troupe_kv_release_latency_seconds",
+      "From when the server noticed why a request ends (that its client left, say) until its "
+      "KV blocks are back",
+      release_buckets);
   prometheus::Counter& prompt_tokens =
       counter("troupe_prompt_tokens_total", "Prompt tokens of ended requests");
   prometheus::Counter& generation_tokens =
       counter("troupe_generation_tokens_total", "Sampled tokens of ended requests");
   prometheus::Counter& preemptions =
-      counter("troupe_num_preemptions_total", "Requests put back to the queue");
-  prometheus::Counter& parks = counter("troupe_num_parks_total", "Of those, through the host tier");
+      counter("troupe_num_preemptions_total",
+              "Requests whose KV blocks were taken for others; they go on later");
+  prometheus::Counter& parks =
+      counter("troupe_num_parks_total", "Preemptions that copied the KV blocks to the host tier");
   prometheus::Counter& prefix_queries =
-      counter("troupe_prefix_cache_queries_total", "Prompt tokens looked for in the prefix cache");
+      counter("troupe_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
   prometheus::Counter& prefix_hits =
       counter("troupe_prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
   prometheus::Gauge& host_total =
-      gauge("troupe_kv_host_blocks_total", "Places for KV blocks on the host tier");
+      gauge("troupe_kv_host_blocks_total", "KV blocks that fit the host tier");
   prometheus::Gauge& host_used = gauge("troupe_kv_blocks_offloaded", "KV blocks on the host tier");
   prometheus::Gauge& host_leaked =
-      gauge("troupe_kv_host_leaked_blocks", "Parked for no known request, at an audit; dropped");
+      gauge("troupe_kv_host_leaked_blocks",
+            "KV blocks on the host tier of no known request, found by audits and freed");
   std::array<std::array<prometheus::Counter*, core::move_outcome_count>, 2>
       moves{};  // [out][outcome]
   std::array<prometheus::Histogram*, 2> move_time{};
   std::array<prometheus::Counter*, core::end_reason_count> finished =
-      by_reason("troupe_request_success_total", "Ended requests; abort = client gone",
+      by_reason("troupe_request_success_total", "Ended requests by reason; abort = the client left",
                 "finished_reason", finished_labels);
-  prometheus::Histogram& first_token =
-      histogram("troupe_time_to_first_token_seconds", "Submit to first token", first_token_buckets);
-  prometheus::Histogram& inter_token = histogram(
-      "troupe_inter_token_latency_seconds", "Between two tokens of a request", inter_token_buckets);
+  prometheus::Histogram& first_token = histogram(
+      "troupe_time_to_first_token_seconds", "From submit to the first token", first_token_buckets);
+  prometheus::Histogram& inter_token =
+      histogram("troupe_inter_token_latency_seconds", "Time between two tokens of a request",
+                inter_token_buckets);
   prometheus::Histogram& e2e =
-      histogram("troupe_e2e_request_latency_seconds", "Submit to end", latency_buckets);
+      histogram("troupe_e2e_request_latency_seconds", "From submit to the end", latency_buckets);
   prometheus::Histogram& queue_time =
       histogram("troupe_request_queue_time_seconds", "Time in the queue", latency_buckets);
-  prometheus::Histogram& prefill_time = histogram("troupe_request_prefill_time_seconds",
-                                                  "First planned to first token", latency_buckets);
-  prometheus::Histogram& decode_time =
-      histogram("troupe_request_decode_time_seconds", "First to last token", latency_buckets);
+  prometheus::Histogram& prefill_time =
+      histogram("troupe_request_prefill_time_seconds",
+                "From the first step of a request to its first token", latency_buckets);
+  prometheus::Histogram& decode_time = histogram(
+      "troupe_request_decode_time_seconds", "From the first to the last token", latency_buckets);
   prometheus::Histogram& request_prompt =
       histogram("troupe_request_prompt_tokens", "Prompt tokens of a request", token_buckets);
   prometheus::Histogram& request_generation =
       histogram("troupe_request_generation_tokens", "Sampled tokens of a request", token_buckets);
   prometheus::Histogram& step_time =
-      histogram("troupe_step_seconds", "One batched step", step_buckets);
+      histogram("troupe_step_seconds", "Duration of a batched step", step_buckets);
   prometheus::Histogram& step_tokens =
-      histogram("troupe_iteration_tokens_total", "Tokens of a step", token_buckets);
+      histogram("troupe_iteration_tokens_total", "Tokens computed in a step", token_buckets);
   prometheus::Histogram& step_sequences =
-      histogram("troupe_step_sequences", "Sequences of a step", sequence_buckets);
+      histogram("troupe_step_sequences", "Sequences computed in a step", sequence_buckets);
   prometheus::Counter& violations =
-      counter("troupe_invariant_violations_total", "Broken rules of our own; must stay 0");
+      counter("troupe_invariant_violations_total", "Internal invariants found broken; must stay 0");
   prometheus::Gauge& resident =
       gauge("troupe_process_resident_memory_bytes", "Resident memory of the process");
   std::array<std::array<prometheus::Counter*, core::life_phase_count>, 3> disconnects{};
@@ -168,7 +175,9 @@ struct metrics::impl {
   impl() {
     auto& family = BuildCounter()
                        .Name("troupe_client_disconnects_total")
-                       .Help("Clients that left during a request, by what it was doing")
+                       .Help(
+                           "Clients that left during a request, by transport and by what the "
+                           "request was doing")
                        .Register(registry);
     for (std::size_t t = 0; t < transport_labels.size(); ++t)
       for (std::size_t p = 0; p < phase_labels.size(); ++p)
@@ -180,7 +189,7 @@ struct metrics::impl {
                       .Register(registry);
     auto& took = BuildHistogram()
                      .Name("troupe_kv_move_seconds")
-                     .Help("One copy between the tiers")
+                     .Help("Duration of a copy between the tiers")
                      .Register(registry);
     for (int out = 0; out < 2; ++out) {
       const char* direction = out ? "out" : "in";

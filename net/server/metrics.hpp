@@ -1,7 +1,6 @@
-// Every metric of the process, under the prefix `troupe_`. Implements the engine's observer and is
-// told of the net's own events by the connections. Thread-safe; every call is a few atomic adds or
-// one short lock. Owned by the program; outlives engine and server. Never names a label that a
-// client typed.
+// Every metric of the process, under the prefix `troupe_`. Implements the engine's observer; the
+// connections report their own events. Thread-safe; every call is a few atomic adds or one short
+// lock. Owned by the program; outlives engine and server. No label holds text a client sent.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 // What waits to be written on one connection: bounded, coalescing, pure. A frame may carry a
-// credit, the choice whose next delta may be asked for once the frame has left. Owned by one
+// credit: the choice whose next delta the engine may make once the frame has left. Owned by one
 // connection and used on its strand only.
 #pragma once
 #include <cstddef>
@@ -14,15 +14,15 @@ enum class push_result : std::uint8_t { ok, backpressure, dropped };
 
 class outbound {
  public:
-  /// Beyond `bytes_max` frames are dropped (an empty queue takes one of any size); from half of it
-  /// on, pushing answers backpressure.
+  /// Frames beyond `bytes_max` are dropped, but an empty queue takes one of any size. From half of
+  /// it on, push() returns backpressure.
   explicit outbound(std::size_t bytes_max) : bytes_max_{bytes_max} {}
 
   void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
 
   static constexpr std::size_t no_credit = static_cast<std::size_t>(-1);
   push_result push(std::string frame, std::size_t credit = no_credit);
-  /// Heads and replies in one piece, which are bounded elsewhere.
+  /// For heads and whole replies, whose size is limited elsewhere.
   void push_always(std::string frame) { waiting_ += frame; }
 
   /// Everything that waits becomes the one write in flight. False when a write is in flight or

@@ -13,10 +13,11 @@
 namespace troupe::net {
 namespace {
 
+/// Bytes; a connection whose read goes on takes them within one check.
 constexpr unsigned unread_max = 16 * 1024;
 
-/// The receive buffer takes no more: a big packet that is read in part counts whole, so little may
-/// be left to read.
+/// The receive buffer is nearly full. The kernel counts memory, not bytes: a big packet of which a
+/// part has been read still counts whole, so few bytes may be left to read in a full buffer.
 bool is_full(int socket) {
   std::uint32_t used[SK_MEMINFO_VARS] = {};
   socklen_t size = sizeof used;
@@ -27,16 +28,16 @@ bool is_full(int socket) {
 
 }  // namespace
 
-bool window_is_shut(int socket) {
+bool window_is_zero(int socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  // An older kernel fills less of it.
+  // An older kernel fills less of the structure.
   return size >= offsetof(tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd &&
          info.tcpi_snd_wnd == 0;
 }
 
-peer_watch::sight peer_watch::look(int socket, bool reading, int patience) {
+peer_watch::verdict peer_watch::check(int socket, bool reading, int checks_max) {
   // The states of the protocol, as the kernel numbers them; its header cannot be had together with
   // the system's.
   constexpr int time_wait = 6, closed = 7, close_wait = 8, last_ack = 9, closing = 11;
@@ -45,23 +46,23 @@ peer_watch::sight peer_watch::look(int socket, bool reading, int patience) {
   int unread = 0, unsent = 0;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
       ::ioctl(socket, FIONREAD, &unread) != 0 || ::ioctl(socket, SIOCOUTQ, &unsent) != 0)
-    return sight::quiet;
+    return verdict::quiet;
   const int state = info.tcpi_state;
   const bool has_left = state == time_wait || state == closed || state == close_wait ||
                         state == last_ack || state == closing;
-  // At the first look the read may only not have had its turn.
-  if (has_left && closed_) return sight::gone;
+  // Only at the second check: at the first the read may not have had its turn yet.
+  if (has_left && closed_) return verdict::gone;
   closed_ = has_left;
   const unsigned long long taken = info.tcpi_bytes_received - static_cast<unsigned>(unread);
   const bool waits = static_cast<unsigned>(unread) > unread_max || (unread > 0 && is_full(socket));
   if (!reading || !waits || taken - taken_ >= unread_max) {
-    stuck_looks_ = 0;
+    stuck_checks_ = 0;
     taken_ = taken;
   } else {
-    ++stuck_looks_;
+    ++stuck_checks_;
   }
-  if (stuck_looks_ >= patience) return sight::deaf;
-  return has_left || unread > 0 || unsent > 0 ? sight::busy : sight::quiet;
+  if (stuck_checks_ >= checks_max) return verdict::never_reads;
+  return has_left || unread > 0 || unsent > 0 ? verdict::busy : verdict::quiet;
 }
 
 }  // namespace troupe::net

@@ -145,9 +145,9 @@ void server::stop() {
   if (impl_->threads.empty()) return;
   drain();
   impl_->state->abort_all();
-  impl_->state->readers.join();  // they post to the others, so they end first
-  impl_->state->aside.join();
-  impl_->state->aside_long.join();
+  impl_->state->json_worker.join();  // it posts to the others, so it ends first
+  impl_->state->tool_worker.join();
+  impl_->state->long_tool_worker.join();
   // Every socket, timer and the acceptor are closed: the threads run out of work.
   impl_->work.reset();
   for (auto& t : impl_->threads) t.join();

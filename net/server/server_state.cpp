@@ -68,7 +68,7 @@ bool server_state::make_room(bool of_bodies) {
     since = *idle;
     oldest = std::move(c);
   }
-  if (oldest) oldest->give_way();
+  if (oldest) oldest->close_if_idle();
   return oldest != nullptr;
 }
 
@@ -98,8 +98,8 @@ void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
 
 core::end_reason why_failed(boost::asio::ip::tcp::socket& socket,
                             const boost::system::error_code& ec) {
-  const bool shut = ec == boost::asio::error::timed_out && window_is_shut(socket.native_handle());
-  return shut ? core::end_reason::slow_reader : core::end_reason::client_gone;
+  const bool full = ec == boost::asio::error::timed_out && window_is_zero(socket.native_handle());
+  return full ? core::end_reason::slow_reader : core::end_reason::client_gone;
 }
 
 }  // namespace troupe::net

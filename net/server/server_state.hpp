@@ -20,16 +20,17 @@
 
 namespace troupe::net {
 
-/// Undelivered frames of a connection beside what they weigh as text: JSON, log-probabilities above
-/// all, is larger.
+/// Bytes of undelivered frames for each byte of text that may wait: JSON is larger than its text,
+/// log-probabilities above all.
 inline constexpr std::size_t frames_factor = 16;
 
-/// JSON of more bytes is not read on a connection's thread.
+/// JSON of more bytes is parsed on a worker thread: a megabyte takes milliseconds, in which the
+/// other connections of an I/O thread would wait for their frames.
 inline constexpr std::size_t long_json = 32 * 1024;
-/// Bodies longer than that, of all requests together, from their first byte to the end of their
-/// answer.
+/// Bytes of the bodies longer than that, of all requests together; each counts from its first byte
+/// to the end of its answer.
 inline constexpr std::uint64_t body_bytes_max = 256ull << 20;
-/// Answers of the text tools that wait for their readers, of all connections together.
+/// Bytes of the text tools' answers that have not left yet, of all connections together.
 inline constexpr std::uint64_t tool_bytes_max = 64ull << 20;
 
 inline std::chrono::steady_clock::duration seconds(double s) {
@@ -42,14 +43,13 @@ class connection : public event_receiver {
  public:
   virtual void drain() = 0;  ///< close when nothing is in progress
   virtual void abort() = 0;  ///< close now; generations end as shutdown
-  /// Since when it has waited for its peer with no whole request at work, on the steady clock;
-  /// nothing: one is.
+  /// Idle since, on the steady clock; empty while a whole request is being served.
   virtual std::optional<std::int64_t> idle_since() const { return std::nullopt; }
   virtual std::uint64_t body_bytes() const { return 0; }  ///< of its request, where that is long
-  virtual void give_way() {}  ///< close if still so: another one wants the place
+  virtual void close_if_idle() {}                         ///< to make room for another connection
 };
 
-/// What answers of the text tools weigh from when they are made until they have left.
+/// Counts the bytes of a text tool's answer from when it is made until it has left.
 class held_bytes {
  public:
   held_bytes(std::atomic<std::uint64_t>& sum, std::uint64_t bytes) : sum_{sum}, bytes_{bytes} {
@@ -92,11 +92,10 @@ struct server_state {
   server_state(const runtime_config& c, core::generation_engine& e, metrics& m) : routes{c, e, m} {}
 
   boost::asio::io_context io;
-  worker_thread aside{"troupe.text"};  ///< for slow_reply: it holds up nobody's frames
-  worker_thread aside_long{
-      "troupe.longtext"};  ///< for those of a long text: they hold up no short one
-  worker_thread readers{
-      "troupe.json"};  ///< for long JSON: likewise, and no text tool waits for it or it for them
+  // Apart, so that short texts never wait for long ones, nor either for long JSON.
+  worker_thread tool_worker{"troupe.text"};           ///< for slow_reply
+  worker_thread long_tool_worker{"troupe.longtext"};  ///< for slow_reply of a body above long_json
+  worker_thread json_worker{"troupe.json"};           ///< for JSON above long_json
   route_context routes;
   std::atomic<std::uint32_t> websockets = 0;
   work_count busy;
@@ -110,11 +109,11 @@ struct server_state {
   /// is left. Not from an I/O thread.
   void abort_all();
   std::vector<std::shared_ptr<connection>> all() const;
-  /// Closes the connection that has been idle_since() longest, of those with a long body only or of
-  /// all; false when they are at work.
+  /// Closes the connection that has been idle longest (`of_bodies`: of those that hold a long
+  /// body); false when none is idle.
   bool make_room(bool of_bodies);
-  /// A connection's body is of so many bytes now. False: there are too many of all, and none can
-  /// go.
+  /// `held`: what a connection's body counts; it has `bytes` now. False: all bodies together are
+  /// over the limit, and no idle one could be closed.
   bool hold_body(std::atomic<std::uint64_t>& held, std::uint64_t bytes);
 
  private:
@@ -128,8 +127,9 @@ struct server_state {
 /// buffer. Errors are ignored: the peer may have left already.
 void tune(boost::asio::ip::tcp::socket&, const runtime_config&);
 
-/// What ended a connection that failed with this error: the kernel gives up on a peer that keeps
-/// its window shut just as on one that is silent.
+/// What ended a connection that failed with this error. The kernel reports the same time-out for a
+/// silent peer and for one that acknowledges but keeps its window at zero; the latter is a slow
+/// reader.
 core::end_reason why_failed(boost::asio::ip::tcp::socket&, const boost::system::error_code&);
 
 }  // namespace troupe::net

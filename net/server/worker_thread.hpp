@@ -1,5 +1,6 @@
-// A context that one thread of its own runs: for work that must not hold up the connections. What
-// is posted is done in order. join() finishes all of it; the destructor drops what has not begun.
+// An I/O context that one thread of its own runs: for work that must not delay the connections.
+// What is posted is done in order. join() finishes all of it; the destructor drops what has not
+// begun.
 #pragma once
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>

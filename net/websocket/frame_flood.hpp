@@ -1,5 +1,6 @@
-// Whether a WebSocket client floods: each frame costs microseconds, whatever is in it. A value of
-// one connection; pure but for the time it is told.
+// Whether a WebSocket client floods the server with tiny frames: each costs microseconds, whatever
+// is in it, and hides the end of the stream behind it. One value per connection; pure, the time
+// comes in as a parameter.
 #pragma once
 #include <chrono>
 #include <cstddef>

@@ -29,7 +29,7 @@ void ws_messages::run(const std::shared_ptr<connection>& owner) {
     auto work = [this, text = std::move(text)] {
       return dropped_ ? std::nullopt : std::optional{read_ws_message(text, state_.routes.limits)};
     };
-    run_aside(state_.readers, owner, std::move(work), [this](ws_message read) {
+    run_on_worker(state_.json_worker, owner, std::move(work), [this](ws_message read) {
       reading_ = false;
       if (!dropped_) take_(std::move(read));
       resumed_();

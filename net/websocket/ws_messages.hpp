@@ -1,6 +1,6 @@
-// The messages of one WebSocket between its frames and what they ask for: in order, a long one read
-// as JSON on the thread for that. Owned by the connection and used on its strand; who pushes stops
-// at full(). Never touches a socket.
+// The messages of one WebSocket between its frames and their requests: parsed in the order they
+// came, a long one on a worker thread. Owned by the connection and used on its strand; it stops
+// reading frames while this is full(). Never touches a socket.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,16 +15,17 @@ namespace troupe::net {
 
 class ws_messages {
  public:
-  /// `take` gets each message; `resumed` is called when a long one has been read.
+  /// `take` gets each parsed message; `resumed` is called when a long one has been parsed.
   ws_messages(server_state&, std::function<void(ws_message)> take, std::function<void()> resumed);
 
   void push(std::string text);
-  /// Hands over what can be. `owner` holds this object while a long message is read.
+  /// Parses and hands over messages up to the next long one. `owner` keeps this object alive while
+  /// that is parsed on the worker.
   void run(const std::shared_ptr<connection>& owner);
-  /// Nobody waits any more: hands over nothing from now on.
+  /// The connection takes no more messages: hands over nothing from now on.
   void drop();
 
-  bool reading() const { return reading_ && !dropped_; }  ///< a long one is being read
+  bool reading() const { return reading_ && !dropped_; }  ///< a long one is on the worker
   bool full() const;
 
  private:

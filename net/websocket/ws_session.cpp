@@ -7,17 +7,13 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/websocket/stream.hpp>
-#include <ctime>
 #include <deque>
-#include <optional>
 
-#include "net/api/responses_events.hpp"
 #include "net/server/auth.hpp"
-#include "net/server/exchange.hpp"
 #include "net/server/next_timer.hpp"
 #include "net/server/peer_watch.hpp"
-#include "net/server/random_id.hpp"
 #include "net/websocket/frame_flood.hpp"
+#include "net/websocket/ws_lane.hpp"
 #include "net/websocket/ws_messages.hpp"
 
 namespace troupe::net {
@@ -30,12 +26,17 @@ using error_code = boost::system::error_code;
 using clock = std::chrono::steady_clock;
 using time_point = clock::time_point;
 
-constexpr std::chrono::milliseconds look_interval{50}, idle_look_interval{1000};
-constexpr int deaf_looks = 20;  ///< a second: it sends and does not read
-constexpr auto close_time =
-    std::chrono::seconds{3};  ///< until the socket goes, once either side has said its close
+/// How often the kernel is asked whether the peer has left: while something is under way, and while
+/// nothing is.
+constexpr std::chrono::milliseconds watch_interval{50}, idle_watch_interval{1000};
+/// Checks (a second of them) after which a peer that sends and never reads is closed.
+constexpr int unread_checks_max = 20;
+/// From either side's close frame until the socket goes, whatever the peer does.
+constexpr auto close_time = std::chrono::seconds{3};
 
-class ws_session final : public connection, public std::enable_shared_from_this<ws_session> {
+class ws_session final : public connection,
+                         public ws_lane::port,
+                         public std::enable_shared_from_this<ws_session> {
  public:
   ws_session(std::shared_ptr<server_state> state, asio::ip::tcp::socket socket)
       : state_{std::move(state)},
@@ -43,13 +44,20 @@ class ws_session final : public connection, public std::enable_shared_from_this<
         ws_{std::move(socket)},
         timer_{ws_.get_executor()},
         messages_{*state_, [this](ws_message m) { on_message(std::move(m)); },
-                  [this] { next_message(); }} {}
+                  [this] { next_message(); }},
+        lane_{state_->routes, *this} {}
 
   void start(const http_request&, const std::string& request_id);
   asio::any_io_executor executor() override { return ws_.get_executor(); }
   void on_event(std::uint64_t exchange, std::size_t choice, generation_event) override;
   void drain() override;
   void abort() override;
+
+  void send(std::string frame, std::uint64_t credit) override;
+  std::uint64_t next_serial() override { return next_serial_++; }
+  std::weak_ptr<event_receiver> receiver() override { return weak_from_this(); }
+  void on_response_begun() override;
+  void on_response_over() override;
 
  private:
   struct frame {
@@ -64,26 +72,19 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   void on_read(const error_code&);
   void next_message();
   void on_message(ws_message);
-  void create(api_request);
-  void cancel(const ws_cancel&);
-  void run(api_request);
-  void run_next();
-  void on_end(core::generation_end);
-  void send(std::string text, std::uint64_t credit = 0);
-  void send(std::vector<wire_event>, std::uint64_t credit = 0);
   void write();
   void on_write(const error_code&);
   void close(websocket::close_code, const char* why,
              core::end_reason = core::end_reason::client_gone);
   void close_when_quiet();
-  void leave(core::end_reason, core::time_us seen_at);  ///< nothing more is computed or said
+  void stop_taking();
+  void leave(core::end_reason, core::time_us seen_at);
   void finish(core::end_reason);
-  void count_busy();  ///< a response runs, or its frames have not left
-  void close_soon();  ///< takes nothing more in; whatever the peer does
+  void count_busy();
   void arm_timer();
   void on_timer();
-  void watch() { look_at_ = std::min(look_at_, clock::now() + look_interval), arm_timer(); }
-  void look();
+  void watch_soon();
+  void check_peer();
 
   std::shared_ptr<server_state> state_;
   const runtime_config& config_;
@@ -91,22 +92,19 @@ class ws_session final : public connection, public std::enable_shared_from_this<
   next_timer timer_;
   time_point age_deadline_ = time_point::max(), write_deadline_ = time_point::max();
   time_point message_deadline_ = time_point::max(), close_deadline_ = time_point::max();
-  time_point look_at_ =
-      time_point::max();  ///< has the peer left behind our back? Often while something is under way
-  peer_watch watch_;
+  time_point watch_at_ = time_point::max();
+  peer_watch peer_;
   beast::flat_buffer in_;
   ws_messages messages_;
   frame_flood flood_;
   std::deque<frame> out_;  ///< the front is the write in flight
   std::size_t out_bytes_ = 0;
+  /// closing_: nothing more is taken in or queued; leaving_: closes when the active response ends.
   bool reading_ = false, writing_ = false, closing_ = false, leaving_ = false, finished_ = false;
   core::end_reason closed_for_ = core::end_reason::client_gone;
-
-  std::deque<api_request> queue_;
-  std::unique_ptr<exchange> exchange_;  ///< the active response
-  std::optional<responses_events> events_;
-  bool begun_ = false, counted_busy_ = false;
-  std::uint64_t next_exchange_ = 1;
+  bool counted_busy_ = false;
+  std::uint64_t next_serial_ = 1;
+  ws_lane lane_;
 };
 
 void ws_session::start(const http_request& request, const std::string& request_id) {
@@ -136,22 +134,24 @@ void ws_session::start(const http_request& request, const std::string& request_i
 void ws_session::on_accept(const error_code& ec) {
   if (ec) return finish(core::end_reason::client_gone);
   ws_.text(true);
-  // The read that sees a close ends only when the peer has closed its side of TCP, too.
   ws_.control_callback([this](websocket::frame_type kind, beast::string_view) {
+    // The read that takes the peer's close frame completes only when the peer has closed its side
+    // of TCP as well, which it may never do: what runs is cancelled here.
     if (kind == websocket::frame_type::close)
       leave(core::end_reason::client_gone, state_->routes.engine.now());
-    if (kind != websocket::frame_type::close) on_control();
-    watch();  // what we answer may not leave, and then nothing is read
+    else
+      on_control();
+    watch_soon();  // our answer may not leave, and then nothing is read
   });
-  age_deadline_ = clock::now() + seconds(config_.ws_max_age_s),
-  look_at_ = clock::now() + idle_look_interval;
+  age_deadline_ = clock::now() + seconds(config_.ws_max_age_s);
+  watch_at_ = clock::now() + idle_watch_interval;
   arm_timer();
   read();
 }
 
-/// Within a read, which goes on to the next one without end: what closes has its own turn.
 void ws_session::on_control() {
   if (!flood_.on_control(clock::now())) return;
+  // Posted: this runs inside a read, which goes on to the next frame without giving a turn.
   asio::post(ws_.get_executor(), [self = shared_from_this()] {
     self->close(websocket::close_code::policy_error, "more than 1,000 pings and pongs in a second");
   });
@@ -192,84 +192,35 @@ void ws_session::on_read(const error_code& ec) {
 void ws_session::next_message() {
   messages_.run(shared_from_this());
   count_busy();
-  if (messages_.reading()) watch();
+  if (messages_.reading()) watch_soon();
+  // A read stays pending at all times, for pings and for the end of the connection; only a client
+  // whose messages cannot be parsed as fast as it sends them waits.
   if (!reading_ && !finished_ && !messages_.full()) read();
   close_when_quiet();
 }
 
 void ws_session::on_message(ws_message message) {
-  if (const auto* e = std::get_if<api_error>(&message)) return send(error_envelope(*e));
-  if (const auto* c = std::get_if<ws_cancel>(&message)) return cancel(*c);
-  if (std::holds_alternative<ws_steer>(message)) return send(steering_failed());
-  create(std::get<api_request>(std::move(message)));
-}
-
-void ws_session::create(api_request request) {
-  if (state_->routes.draining || leaving_) return send(error_envelope(shutting_down()));
-  if (!exchange_) return run(std::move(request));
-  if (queue_.size() >= config_.max_ws_queue)
-    return send(error_envelope(websocket_queue_full(config_.max_ws_queue)));
-  queue_.push_back(std::move(request));
-}
-
-void ws_session::cancel(const ws_cancel& message) {
-  if (!exchange_ || (message.response_id && *message.response_id != exchange_->object_id())) return;
-  state_->routes.registry.cancel(exchange_->object_id(), state_->routes.engine.now());
-}
-
-void ws_session::run(api_request request) {
-  auto& routes = state_->routes;
-  exchange_ = std::make_unique<exchange>(routes.engine, routes.registry, next_exchange_++,
-                                         random_id("resp_"));
-  reply_meta meta;
-  meta.id = exchange_->object_id();
-  meta.unix_now = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
-  meta.created = meta.unix_now();
-  events_.emplace(request, std::move(meta));
-  begun_ = false;
-  count_busy();
-  watch();
-  exchange_->start(std::move(request.choices), weak_from_this());
-}
-
-void ws_session::run_next() {
-  exchange_.reset();
-  events_.reset();
-  count_busy();
-  if (queue_.empty()) return close_when_quiet();
-  api_request next = std::move(queue_.front());
-  queue_.pop_front();
-  run(std::move(next));
+  if (const auto* e = std::get_if<api_error>(&message)) return send(error_envelope(*e), 0);
+  if (const auto* c = std::get_if<ws_cancel>(&message)) return lane_.cancel(*c);
+  if (std::holds_alternative<ws_steer>(message)) return send(steering_failed(), 0);
+  if (state_->routes.draining || leaving_) return send(error_envelope(shutting_down()), 0);
+  lane_.create(std::get<api_request>(std::move(message)));
 }
 
 void ws_session::on_event(std::uint64_t serial, std::size_t choice, generation_event event) {
-  if (finished_ || !exchange_ || exchange_->serial() != serial) return;
-  if (std::holds_alternative<accepted_event>(event)) {
-    if (!exchange_->on_accepted(choice) || begun_) return;
-    begun_ = true;
-    return send(events_->begin());
-  }
-  if (const auto* d = std::get_if<core::generation_delta>(&event)) {
-    if (!exchange_->on_delta(choice)) return;
-    auto frames = events_->delta(d->text);
-    return frames.empty() ? exchange_->delivered(choice) : send(std::move(frames), serial);
-  }
-  if (exchange_->on_end(choice)) on_end(std::move(std::get<core::generation_end>(event)));
+  if (!finished_) lane_.on_event(serial, choice, std::move(event));
 }
 
-void ws_session::on_end(core::generation_end end) {
-  const auto error = error_of(end, prompt_field(api_kind::responses));
-  if (error) {
-    begun_ ? send(events_->fail(*error)) : send(error_envelope(*error));
-  } else {
-    if (!begun_) send(events_->begin());
-    send(events_->finish(end));
-  }
-  if (!finished_) run_next();
+void ws_session::on_response_begun() {
+  count_busy();
+  watch_soon();
 }
 
-void ws_session::send(std::vector<wire_event> events, std::uint64_t credit) {
-  for (auto& e : events) send(std::move(e.json), credit);
+void ws_session::on_response_over() {
+  if (finished_) return;
+  lane_.run_next();
+  count_busy();
+  close_when_quiet();
 }
 
 void ws_session::send(std::string text, std::uint64_t credit) {
@@ -286,10 +237,10 @@ void ws_session::send(std::string text, std::uint64_t credit) {
 void ws_session::write() {
   if (writing_ || closing_ || out_.empty()) return;
   writing_ = true;
-  // Frames are small beside a write of plain HTTP, so the first limit is for a whole one.
+  // Beast reports a frame when all of it has left, so the limit for progress is one for the frame.
   write_deadline_ = std::min(clock::now() + seconds(config_.client_send_timeout_s),
                              out_.front().queued_at + seconds(config_.client_drain_timeout_s));
-  watch();
+  watch_soon();
   ws_.async_write(
       asio::buffer(out_.front().text),
       [self = shared_from_this()](const error_code& ec, std::size_t) { self->on_write(ec); });
@@ -304,29 +255,30 @@ void ws_session::on_write(const error_code& ec) {
   out_bytes_ -= out_.front().text.size();
   out_.pop_front();
   count_busy();
-  if (exchange_ && credit == exchange_->serial()) exchange_->delivered(0);
+  lane_.on_frame_sent(credit);
   write();
   close_when_quiet();
 }
 
 void ws_session::close_when_quiet() {
-  const bool quiet = !exchange_ && queue_.empty() && out_.empty() && !messages_.reading();
+  const bool quiet = lane_.quiet() && out_.empty() && !messages_.reading();
   if (leaving_ && quiet) close(websocket::close_code::going_away, "");
 }
 
 void ws_session::close(websocket::close_code code, const char* why, core::end_reason because) {
   if (closing_ || finished_) return;
-  close_soon();
+  stop_taking();
   closed_for_ = because;
-  if (exchange_) exchange_->cancel_rest(closed_for_, state_->routes.engine.now());
+  lane_.cancel_active(closed_for_, state_->routes.engine.now());
   ws_.async_close({code, why}, [self = shared_from_this()](const error_code&) {
     self->finish(self->closed_for_);
   });
 }
 
-void ws_session::close_soon() {
+/// Nothing more is taken in, and the socket goes after close_time.
+void ws_session::stop_taking() {
   closing_ = true;
-  queue_.clear();
+  lane_.drop_waiting();
   messages_.drop();
   message_deadline_ = time_point::max();
   close_deadline_ = std::min(close_deadline_, clock::now() + close_time);
@@ -345,20 +297,20 @@ void ws_session::abort() {
              [self = shared_from_this()] { self->finish(core::end_reason::shutdown); });
 }
 
+/// The client is gone, or as good as: nothing more is computed for it, and nothing is sent but the
+/// frame in flight.
 void ws_session::leave(core::end_reason why, core::time_us seen_at) {
-  close_soon();
+  stop_taking();
   while (out_.size() > (writing_ ? 1u : 0u)) out_.pop_back();
-  if (exchange_) {
-    if (why != core::end_reason::shutdown)
-      state_->routes.counters.on_disconnect(transport::ws, exchange_->phase());
-    exchange_->cancel_rest(why, seen_at);
-    exchange_.reset();
-  }
+  const auto phase = lane_.abandon(why, seen_at);
+  if (phase && why != core::end_reason::shutdown)
+    state_->routes.counters.on_disconnect(transport::ws, *phase);
   count_busy();
 }
 
 void ws_session::finish(core::end_reason why) {
   if (finished_) return;
+  // First, so that the latency of the release counts from here.
   const core::time_us seen_at = state_->routes.engine.now();
   if (why == core::end_reason::slow_reader) state_->routes.counters.on_slow_reader(transport::ws);
   leave(why, seen_at);
@@ -372,8 +324,10 @@ void ws_session::finish(core::end_reason why) {
   state_->remove(this);
 }
 
+/// The server waits for its busy connections when it drains: while a response runs or its frames
+/// have not left.
 void ws_session::count_busy() {
-  const bool busy = !finished_ && (exchange_ || !out_.empty() || messages_.reading());
+  const bool busy = !finished_ && (lane_.active() || !out_.empty() || messages_.reading());
   if (busy == counted_busy_) return;
   counted_busy_ = busy;
   busy ? ++state_->busy : --state_->busy;
@@ -381,7 +335,7 @@ void ws_session::count_busy() {
 
 void ws_session::arm_timer() {
   const time_point next =
-      std::min({age_deadline_, write_deadline_, message_deadline_, close_deadline_, look_at_});
+      std::min({age_deadline_, write_deadline_, message_deadline_, close_deadline_, watch_at_});
   if (!finished_) timer_.arm(next, [self = shared_from_this()] { self->on_timer(); });
 }
 
@@ -392,30 +346,37 @@ void ws_session::on_timer() {
   if (now >= close_deadline_) return finish(closed_for_);
   if (now >= message_deadline_)
     close(websocket::close_code::policy_error, "the message arrived too slowly");
-  if (now >= look_at_) look();
+  if (now >= watch_at_) check_peer();
   if (finished_) return;
   if (now >= age_deadline_) {
-    age_deadline_ = time_point::max(), leaving_ = true;
+    age_deadline_ = time_point::max();
+    leaving_ = true;
     send(error_envelope({.message = "This connection has reached its age limit.",
-                         .code = "websocket_connection_limit_reached"}));
+                         .code = "websocket_connection_limit_reached"}),
+         0);
     close_when_quiet();
   }
   arm_timer();
 }
 
-/// A read answers pings and a close, so where those cannot leave it does not see the end of the
-/// peer's side either.
-void ws_session::look() {
-  // Behind a broken frame the stream says its close and waits for the peer's, for ever, without a
-  // word to us.
+void ws_session::watch_soon() {
+  watch_at_ = std::min(watch_at_, clock::now() + watch_interval);
+  arm_timer();
+}
+
+/// Beast answers pings and a close within the read. While such an answer cannot leave, because the
+/// peer takes nothing, the read does not go on and never sees the end of the peer's side.
+void ws_session::check_peer() {
+  // Behind a broken frame Beast sends its close and then waits for the peer's, without a limit and
+  // without a word to us.
   if (!closing_ && !ws_.is_open())
     leave(core::end_reason::client_gone, state_->routes.engine.now());
-  const auto seen = watch_.look(ws_.next_layer().native_handle(), reading_, deaf_looks);
-  if (seen == peer_watch::sight::gone) return finish(core::end_reason::client_gone);
-  if (seen == peer_watch::sight::deaf) return finish(core::end_reason::slow_reader);
+  const auto seen = peer_.check(ws_.next_layer().native_handle(), reading_, unread_checks_max);
+  if (seen == peer_watch::verdict::gone) return finish(core::end_reason::client_gone);
+  if (seen == peer_watch::verdict::never_reads) return finish(core::end_reason::slow_reader);
   const bool quiet =
-      !exchange_ && !writing_ && !messages_.reading() && seen == peer_watch::sight::quiet;
-  look_at_ = clock::now() + (quiet ? idle_look_interval : look_interval);
+      !lane_.active() && !writing_ && !messages_.reading() && seen == peer_watch::verdict::quiet;
+  watch_at_ = clock::now() + (quiet ? idle_watch_interval : watch_interval);
 }
 
 }  // namespace

@@ -205,3 +205,15 @@ TEST_CASE("http_session: a request is cancelled by the id in its headers, once",
   CHECK(contains(other.read_reply().body, R"("cancelled":false)"));
   CHECK(s.engine.cancels().size() == 1);
 }
+
+TEST_CASE("http_session: a comment interval of 0 means no keep-alive comments", "[net]") {
+  runtime_config config;
+  config.sse_keep_alive_interval_s = 0;
+  running_server s{config};
+  script one;
+  one.pause = std::chrono::milliseconds{20};
+  s.engine.play(one);
+  test_client c{s.port};
+  c.send(post("/v1/chat/completions", chat_stream));
+  CHECK_FALSE(contains(c.read_reply().body, ": keep-alive"));
+}

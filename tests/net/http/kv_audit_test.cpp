@@ -110,7 +110,7 @@ TEST_CASE("kv_audit: a part that does not come is named after the time", "[net]"
   probe.parts = {one_request()};
   const auto reply = kv_audit(&probe, "", std::chrono::milliseconds{10});
   CHECK(reply.status == 503);
-  CHECK(contains(reply.body, "Not told within 10 ms by: allocator, mover."));
+  CHECK(contains(reply.body, "No answer within 10 ms from: allocator, mover."));
   CHECK(kv_audit(nullptr, "").status == 503);
   CHECK(kv_audit(&probe, "blocks=2").status == 400);
 }

@@ -94,25 +94,28 @@ struct owning_connection final : connection {
 
 }  // namespace
 
-TEST_CASE("aside: a client that leaves while its body waits to be read goes on its own strand",
-          "[net]") {
+TEST_CASE(
+    "json_worker: a client that leaves while its body waits to be read goes on its own strand",
+    "[net]") {
   stage s;
   const std::string prompt(long_json, 'x');
-  check_let_go_on_its_strand(s, s.state->readers,
+  check_let_go_on_its_strand(s, s.state->json_worker,
                              post("/v1/completions", R"({"prompt":")" + prompt + R"("})"));
   CHECK(s.engine.submitted().empty());
 }
 
-TEST_CASE("aside: a client that leaves while its text waits for a tool goes on its own strand",
-          "[net]") {
+TEST_CASE(
+    "json_worker: a client that leaves while its text waits for a tool goes on its own strand",
+    "[net]") {
   stage s;
-  check_let_go_on_its_strand(s, s.state->aside, post("/tokenize", R"({"prompt":"x"})"));
+  check_let_go_on_its_strand(s, s.state->tool_worker, post("/tokenize", R"({"prompt":"x"})"));
 }
 
-TEST_CASE("aside: a WebSocket that leaves while its message waits to be read goes on its strand",
-          "[net]") {
+TEST_CASE(
+    "json_worker: a WebSocket that leaves while its message waits to be read goes on its strand",
+    "[net]") {
   stage s;
-  gate held{s.state->readers};
+  gate held{s.state->json_worker};
   auto owner = std::make_shared<owning_connection>(*s.state);
   const std::weak_ptr<connection> session = owner;
   owner->messages.push(std::string(long_json + 1, 'x'));
@@ -125,15 +128,15 @@ TEST_CASE("aside: a WebSocket that leaves while its message waits to be read goe
   CHECK(session.expired());
 }
 
-TEST_CASE("aside: the answer comes on the strand, and the owner goes with it", "[net]") {
+TEST_CASE("json_worker: the answer comes on the strand, and the owner goes with it", "[net]") {
   stage s;
   auto owner = std::make_shared<owning_connection>(*s.state);
   const std::weak_ptr<connection> session = owner;
   int answer = 0;
-  gate held{s.state->readers};
+  gate held{s.state->json_worker};
   const auto& strand = owner->strand;
-  run_aside(
-      s.state->readers, std::move(owner), [] { return std::optional{7}; },
+  run_on_worker(
+      s.state->json_worker, std::move(owner), [] { return std::optional{7}; },
       [&](int seven) { answer = strand.running_in_this_thread() ? seven : -1; });
   held.open();
   CHECK(answer == 0);
@@ -142,7 +145,7 @@ TEST_CASE("aside: the answer comes on the strand, and the owner goes with it", "
   CHECK(session.expired());
 }
 
-TEST_CASE("aside: a long text at /tokenize holds up no short one", "[net]") {
+TEST_CASE("json_worker: a long text at /tokenize holds up no short one", "[net]") {
   running_server s;
   std::promise<void> gate;
   std::atomic<int> encodes = 0;
