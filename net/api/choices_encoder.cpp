@@ -19,6 +19,7 @@ choices_encoder::choices_encoder(const api_request& request, reply_meta meta,
       collected_{request.choices.size()} {}
 
 std::string choices_encoder::text(std::size_t i, const core::generation_delta& d) {
+  // Counted also when nothing is sent: a delta may hold bytes of a character that is not whole yet.
   tallies_[i].completion_tokens = d.completion_tokens;
   if (d.text.empty() && d.tokens.empty()) return "";
   return chunk(i, [&](json_writer& out) {
@@ -39,6 +40,7 @@ std::string choices_encoder::end(std::size_t i, const core::generation_end& e) {
                       timings_json({tallies_[i]}));
 }
 
+// The usage chunk has no choices, as in OpenAI's streams: clients tell it by that.
 std::string choices_encoder::close() {
   std::string frames;
   if (include_usage_) {
@@ -87,6 +89,7 @@ std::string choices_encoder::whole() {
 }
 
 std::string choices_encoder::close_chunk(json_writer out, const std::string& timings) {
+  // With include_usage every other chunk says null; without it the key is absent.
   if (continuous_usage_) {
     out.key("usage").raw(usage_json(tallies_, n_));
   } else if (include_usage_) {

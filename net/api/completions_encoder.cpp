@@ -8,6 +8,7 @@
 namespace troupe::net {
 namespace {
 
+/// Code points: text_offset counts what Python counts in a str, not bytes.
 std::size_t count_characters(const std::string& bytes) {
   return static_cast<std::size_t>(
       std::count_if(bytes.begin(), bytes.end(), [](char c) { return !continues_utf8(c); }));
@@ -35,8 +36,8 @@ class completions_encoder final : public choices_encoder {
     put_logprobs(out, i, pieces);
   }
 
-  /// Names are keys here. A token that is no whole text is named by its bytes, as OpenAI does; one
-  /// that has the bytes of another, by its id.
+  /// Names are keys here, so they must differ. A token that is not whole characters is named by its
+  /// bytes, as OpenAI does; one whose bytes another token has too, by its id.
   std::string name_of(token_id id, const std::string& bytes) const {
     if (as_ids_ || is_utf8(bytes)) return token_name(id, bytes, as_ids_);
     std::string name = "bytes:";
@@ -45,7 +46,8 @@ class completions_encoder final : public choices_encoder {
     return name;
   }
 
-  /// The likeliest tokens by name, the chosen one among them.
+  /// The likeliest tokens by name, the chosen one always among them: lm-eval compares it with the
+  /// best of them.
   void put_top(json_writer& out, const core::token_piece& t) const {
     if (!t.logprob) {
       out.null();
@@ -94,8 +96,8 @@ class completions_encoder final : public choices_encoder {
     out.close_array().close_object();
   }
 
-  std::vector<std::size_t>
-      characters_;  ///< by choice, of the tokens written so far: the next text_offset
+  /// Of each choice's tokens written so far: the next text_offset, which counts over all chunks.
+  std::vector<std::size_t> characters_;
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ void generation_reply::accepted(std::size_t choice) {
 void generation_reply::delta(std::size_t choice, core::generation_delta d) {
   if (!exchange_.on_delta(choice)) return;
   if (!stream_) {
+    // Nothing is written before the end, so the next delta needs to wait for nothing.
     encoder_->collect(choice, d);
     exchange_.delivered(choice);
   } else if (!open_) {
@@ -81,6 +82,8 @@ void generation_reply::end(std::size_t choice, core::generation_end e) {
   }
 }
 
+/// The status line waits until every choice is accepted: a refusal of the last one is still a plain
+/// HTTP error. What the others produced meanwhile (one delta each, for lack of credit) is held.
 void generation_reply::open_when_accepted() {
   if (!stream_ || open_ || !exchange_.all_accepted()) return;
   open_ = true;
@@ -97,6 +100,7 @@ void generation_reply::open_when_accepted() {
 
 void generation_reply::send_delta(std::size_t choice, const core::generation_delta& d) {
   auto frames = encoder_->text(choice, d);
+  // Without a frame there is no write whose end would give the credit back.
   if (frames.empty()) return exchange_.delivered(choice);
   port_.send_chunk(std::move(frames), choice);
 }
@@ -113,6 +117,7 @@ void generation_reply::send_end(std::size_t choice, const core::generation_end& 
 
 void generation_reply::fail(const api_error& error) {
   done_ = true;
+  // One choice that fails ends the reply, and the others with it.
   exchange_.cancel_rest(core::end_reason::cancelled, context_.engine.now());
   if (!open_) {
     auto reply = error_reply(error);

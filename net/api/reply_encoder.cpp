@@ -40,6 +40,7 @@ std::string usage_json(const std::vector<choice_tally>& choices, std::uint32_t n
   std::uint64_t prompt = 0, cached = 0, completion = 0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     completion += choices[i].completion_tokens;
+    // The n choices of a prompt share it, so it counts once.
     if (i % n != 0) continue;
     prompt += choices[i].prompt_tokens;
     cached += choices[i].cached_tokens;
@@ -56,11 +57,14 @@ std::string usage_json(const std::vector<choice_tally>& choices, std::uint32_t n
   return out.close_object().take();
 }
 
+/// The names of llama.cpp's server, which several user interfaces show. The choices decode at the
+/// same time, so their tokens add up and their times do not.
 std::string timings_json(const std::vector<choice_tally>& choices) {
   const choice_tally& first = choices.front();
   std::uint64_t predicted = 0, intervals = 0, decode_us = 0;
   for (const auto& c : choices) {
     predicted += c.completion_tokens;
+    // The first token comes out of the prefill: what is timed are the intervals behind it.
     intervals += c.completion_tokens > 0 ? c.completion_tokens - 1 : 0;
     decode_us = std::max(decode_us, c.times.decode_us);
   }
@@ -86,6 +90,7 @@ void put_finish(json_writer& out, const core::generation_end& end) {
   }
 }
 
+// OpenAI's value for a token that cannot be sampled.
 float wire_logprob(float value) {
   return std::isfinite(value) ? value : -9999.0f;
 }

@@ -26,6 +26,7 @@ responses_events::responses_events(const api_request& request, reply_meta meta)
 
 template <class Members>
 wire_event responses_events::event(const char* type, Members members) {
+  // Numbered as they are made, so they must be sent in that order.
   json_writer out;
   out.open_object().key("type").string(type).key("sequence_number").number(next_number_++);
   members(out);
@@ -85,13 +86,15 @@ std::vector<wire_event> responses_events::delta(const std::string& text) {
 void responses_events::collect_end(const core::generation_end& end) {
   text_ += end.last.text;
   end_ = end;
-  end_->last = {};
+  end_->last = {};  // its text stands in text_ already
   completed_at_ = meta_.unix_now();
   const std::string_view reason = finish_reason_of(end);
   status_ = reason == "stop" ? status::completed : status::incomplete;
 }
 
 std::vector<wire_event> responses_events::finish(const core::generation_end& end) {
+  // The text held back for a possible stop goes out as a delta of its own first, so that the deltas
+  // together are the whole text.
   std::vector<wire_event> all = delta(end.last.text);
   core::generation_end rest = end;
   rest.last = {};
@@ -170,6 +173,7 @@ void responses_events::put_request_fields(json_writer& out) const {
   out.key("store").boolean(fields_.store).key("metadata").raw(fields_.metadata);
 }
 
+/// Keys the Open Responses schema requires although this release has one value for them.
 void responses_events::put_fixed_fields(json_writer& out) const {
   out.raw(R"("previous_response_id":null,"tools":[],"tool_choice":"auto","truncation":"disabled")");
   out.raw(R"("parallel_tool_calls":true,"text":{"format":{"type":"text"}})");
@@ -187,6 +191,8 @@ std::string responses_events::object() const {
   } else {
     out.null();
   }
+  // A cancelled response is incomplete, not failed: clients know response.incomplete as a last
+  // event.
   out.key("status").string(status_name()).key("incomplete_details");
   if (status_ == status::incomplete) {
     const bool length = end_->reason == core::end_reason::length;

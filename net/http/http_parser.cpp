@@ -110,7 +110,7 @@ bool http_parser::host_is_valid() {
   return false;
 }
 
-// A body in a coding we don't know would be read as the next request.
+// A body in an unknown coding would be read as the next request (request smuggling).
 bool http_parser::head_is_understood() {
   if (!host_is_valid()) return false;
   const auto& head = impl_->parser.get();
@@ -127,7 +127,8 @@ bool http_parser::head_is_understood() {
   return true;
 }
 
-// Beast waits for the rest of a version behind the head's end, where there is none.
+// A first line that ends within its version leaves Beast waiting for more of it, although the head
+// has ended.
 bool http_parser::head_is_cut_short(const std::string& input) {
   const std::size_t from = impl_->searched < 3 ? 0 : impl_->searched - 3;
   impl_->searched = input.size();

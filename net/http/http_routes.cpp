@@ -178,7 +178,8 @@ constexpr std::array table{
     route_entry{"/debug/freeze", method::post, guard::debug, false, freeze_route},
 };
 
-/// What `*` stands for; empty for a path without one; nothing when the path is another.
+/// The part of `path` that matches `*`; empty for a pattern without one; nothing when it does not
+/// match.
 std::optional<std::string> match(std::string_view pattern, std::string_view path) {
   const std::size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == path ? std::optional{std::string{}} : std::nullopt;
@@ -201,8 +202,8 @@ http_reply foreign_origin(const http_request& request) {
                       .code = "origin_not_allowed"});
 }
 
-/// The header names a page asks leave to send, when they are such a list and no longer than a
-/// client's real ones (openai-node sends about ten).
+/// The header names a page wants to send, if they are a list of such names. openai-node sends about
+/// ten; the limit keeps a reply from growing with its request.
 std::optional<std::string> asked_headers(const http_request& request) {
   constexpr std::size_t bytes_max = 4096;
   const auto asked = request.header("Access-Control-Request-Headers");
@@ -300,7 +301,8 @@ answer run(const route_entry& entry, const call& c) {
     return preflight(request, c.context, allow_header(entry.allowed));
   if (entry.run == responses && request.method == "GET" && request.is_upgrade())
     return websocket(c);
-  // A page of another site can post without asking first, and would have us work for it.
+  // A browser sends a simple POST of any page without a preflight and only hides the reply: the
+  // page could not read our answer but would have us compute it.
   if (entry.allowed == method::post && !origin_is_allowed(c.context.config, request))
     return foreign_origin(request);
   if (key_missing(c, entry.guarded, false)) return wrong_key();

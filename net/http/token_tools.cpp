@@ -21,7 +21,7 @@ http_reply tokenize(std::string_view body, const core::generation_engine& engine
   std::vector<token_id> tokens;
   try {
     tokens = engine.encode(request.source);
-  } catch (const std::invalid_argument& e) {
+  } catch (const std::invalid_argument& e) {  // the chat template refuses these messages
     return error_reply(invalid_value("messages", e.what()));
   }
   json_writer out;

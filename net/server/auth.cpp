@@ -46,6 +46,7 @@ bool is_our_host(const runtime_config& config, const std::string& host) {
                      });
 }
 
+/// Takes the same time wherever the keys differ, so that a key cannot be found letter by letter.
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < b.size(); ++i) {

@@ -10,6 +10,7 @@ exchange::exchange(core::generation_engine& engine, cancel_registry& registry, s
     : engine_{engine}, registry_{registry}, serial_{serial}, object_id_{std::move(object_id)} {}
 
 exchange::~exchange() {
+  // Also when choices still run: the connection that could take their events is closing.
   registry_.closed(object_id_);
 }
 
@@ -17,7 +18,7 @@ void exchange::start(std::vector<core::generation_request> requests,
                      std::weak_ptr<event_receiver> receiver) {
   std::vector<std::weak_ptr<core::generation>> handles;
   for (auto& request : requests) {
-    request.label = object_id_;
+    request.label = object_id_;  // so that the log names what the client knows
     choice c;
     c.sink = std::make_shared<posting_sink>(receiver, serial_, choices_.size());
     c.handle = engine_.submit(std::move(request), c.sink);
@@ -51,6 +52,8 @@ void exchange::delivered(std::size_t i) {
   if (!choices_[i].ended) choices_[i].handle->delivered();
 }
 
+// Once for the whole exchange, whichever cause is seen first: a client that leaves, a failed write
+// and a deadline may all come, in any order.
 void exchange::cancel_rest(core::end_reason why, core::time_us seen_at) {
   if (std::exchange(cancelled_, true)) return;
   for (auto& c : choices_)

@@ -60,6 +60,7 @@ std::uint16_t server::impl::listen() {
   const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor.open(endpoint.protocol(), ec);
   if (ec) fail(ec);
+  // A restarted server may bind while connections of its predecessor are in TIME_WAIT.
   acceptor.set_option(tcp::acceptor::reuse_address{true}, ec);
   acceptor.bind(endpoint, ec);
   if (ec) fail(ec);
@@ -77,7 +78,8 @@ void server::impl::accept() {
 void server::impl::on_accept(const error_code& ec, tcp::socket socket) {
   if (ec == asio::error::operation_aborted || !acceptor.is_open()) return;
   if (ec) {
-    // Out of descriptors or memory: others may close meanwhile.
+    // Out of descriptors or memory. Without a pause the loop would take a whole core until some
+    // connection closes.
     pause.expires_after(std::chrono::milliseconds{100});
     pause.async_wait([this](const error_code& stopped) {
       if (!stopped) accept();
@@ -118,6 +120,7 @@ server::~server() {
 
 std::uint16_t server::start() {
   // The port last: a client that gets in is served, and a start that fails has opened none.
+  // The work guard keeps run() from returning while no connection is open.
   impl_->work.emplace(impl_->state->io.get_executor());
   for (std::uint32_t i = 0; i < io_threads(impl_->config()); ++i)
     impl_->threads.emplace_back("troupe.http", [state = impl_->state] { state->io.run(); });

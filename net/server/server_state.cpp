@@ -37,6 +37,7 @@ std::size_t server_state::connections() const {
 }
 
 std::vector<std::shared_ptr<connection>> server_state::all() const {
+  // Copied under the lock and used outside: a connection removes itself under the same lock.
   std::vector<std::shared_ptr<connection>> strong;
   const std::lock_guard lock{mutex_};
   for (const auto& [key, weak] : connections_)
@@ -74,13 +75,14 @@ bool server_state::make_room(bool of_bodies) {
 
 bool server_state::hold_body(std::atomic<std::uint64_t>& held, std::uint64_t bytes) {
   if (bytes <= long_json) bytes = 0;
+  // Unsigned arithmetic wraps, so this also subtracts.
   body_bytes += bytes - held.exchange(bytes);
   return bytes == 0 || body_bytes <= body_bytes_max || make_room(true);
 }
 
 void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
   const int fd = socket.native_handle();
-  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // tokens are small writes, each wanted at once
   // The kernel doubles the value for its own bookkeeping, and no longer lets the buffer grow.
   if (config.send_buffer_bytes > 0)
     set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(config.send_buffer_bytes / 2));

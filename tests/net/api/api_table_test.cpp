@@ -6,8 +6,9 @@
 using namespace troupe;
 using namespace troupe::net;
 
-TEST_CASE("api_table: a field stands once for each endpoint and has a level that fits its default",
-          "[net]") {
+TEST_CASE(
+    "api_table: a field is listed once for each endpoint and has a level that fits its default",
+    "[net]") {
   std::map<std::string, unsigned> seen;
   for (const auto& field : api_fields()) {
     CAPTURE(field.name);

@@ -132,7 +132,7 @@ TEST_CASE("completions_encoder: tokens that are no whole text are keys of their 
       R"("top_logprobs":[{"bytes:\\xc1":-0.5,"bytes:\\xc2":-1,"same":-2,"token_id:8":-3}])"));
 }
 
-TEST_CASE("responses_events: the object repeats the penalties it was asked for", "[net]") {
+TEST_CASE("responses_events: the object repeats the request's penalties", "[net]") {
   const auto body = R"({"input":"x","presence_penalty":0.5,"frequency_penalty":-1})";
   responses_events events{request_of("responses", body), meta()};
   CHECK(contains(events.object(), R"("presence_penalty":0.5,"frequency_penalty":-1)"));

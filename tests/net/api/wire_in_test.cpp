@@ -24,7 +24,7 @@ TEST_CASE("wire_in: defaults are those of the field table", "[net]") {
   CHECK(completions(R"({"prompt":"x"})").choices[0].parse_special);
 }
 
-TEST_CASE("wire_in: a priority is for a server that is told to go by it", "[net]") {
+TEST_CASE("wire_in: a priority is accepted by a server that schedules by priority", "[net]") {
   const auto limits_with = [](const char* policy) {
     runtime_config config;
     if (policy) config.scheduling_policy = policy;

@@ -76,7 +76,7 @@ TEST_CASE("http_session: a body in an unknown coding is refused, never read as t
   }
 }
 
-TEST_CASE("http_session: a long text at /tokenize holds nobody else up, and its client may leave",
+TEST_CASE("http_session: a long text at /tokenize delays no other client, and its own may leave",
           "[net]") {
   running_server s;
   std::mutex gate;

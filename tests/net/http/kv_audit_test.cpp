@@ -115,9 +115,8 @@ TEST_CASE("kv_audit: a part that does not come is named after the time", "[net]"
   CHECK(kv_audit(&probe, "blocks=2").status == 400);
 }
 
-TEST_CASE(
-    "kv_audit: the debugging routes are there only where they are asked for, and behind the key",
-    "[net]") {
+TEST_CASE("kv_audit: the debugging routes exist only with --debug-endpoints, and need the key",
+          "[net]") {
   for (const char* path : {"/debug/kv", "/debug/freeze"}) {
     CAPTURE(path);
     const std::string method = path == std::string{"/debug/kv"} ? "GET" : "POST";

@@ -186,14 +186,14 @@ TEST_CASE(
 TEST_CASE("cancel_registry: opens, closes and cancels of the same ids from four threads",
           "[net][race]") {
   cancel_registry registry{16};
-  std::atomic<std::uint64_t> cancels = 0, told = 0, open = 0;
+  std::atomic<std::uint64_t> cancels = 0, accepted = 0, open = 0;
   std::vector<std::thread> threads;
   for (int who = 0; who < 4; ++who)
     threads.emplace_back([&, who] {
       for (int i = 0; i < 400; ++i) {
         const std::string id = "resp_" + std::to_string(i % 7);
         if (who % 2) {
-          told += registry.cancel(id, 1) == cancel_outcome::cancelled;
+          accepted += registry.cancel(id, 1) == cancel_outcome::cancelled;
           continue;
         }
         const auto generation = std::make_shared<noted_generation>(cancels);
@@ -204,7 +204,7 @@ TEST_CASE("cancel_registry: opens, closes and cancels of the same ids from four 
     });
   for (auto& t : threads) t.join();
   CHECK(open == 800);
-  CHECK(cancels <= told);  // a generation that is gone is not called
+  CHECK(cancels <= accepted);  // a generation that has ended is not called
   for (int i = 0; i < 7; ++i) registry.closed("resp_" + std::to_string(i));
   for (int i = 0; i < 7; ++i)
     CHECK(registry.cancel("resp_" + std::to_string(i), 1) != cancel_outcome::cancelled);

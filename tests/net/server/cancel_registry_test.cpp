@@ -5,8 +5,9 @@
 using namespace troupe;
 using namespace troupe::net;
 
-TEST_CASE("cancel_registry: running, over and unknown are told apart, and memory is bounded",
-          "[net]") {
+TEST_CASE(
+    "cancel_registry: running, ended and unknown ids are distinguished, and memory is bounded",
+    "[net]") {
   struct counted final : core::generation {
     core::request_id id() const override { return {1}; }
     core::life_phase phase() const override { return core::life_phase::queued; }

@@ -104,7 +104,7 @@ TEST_CASE("concurrency: deltas of eight choices, a cancel by id and a close meet
   CHECK(s.engine.submitted == 45 * 8);
 }
 
-TEST_CASE("concurrency: a stream that nobody disturbs has every word of every choice in order",
+TEST_CASE("concurrency: an undisturbed stream has every word of every choice in order",
           "[net][race]") {
   racing_server s;
   s.engine.pieces = 12;
@@ -219,7 +219,7 @@ TEST_CASE("concurrency: the server stops while streams of every kind run and new
           test_client c{s.port};
           c.send(post("/v1/chat/completions", stream_of_8));
           c.read_until("word1 ");
-        } catch (const std::exception&) {  // the door is closed
+        } catch (const std::exception&) {  // the port is closed
         }
       }
     });

@@ -1,4 +1,4 @@
-// Clients that cost more than they may: long JSON, pings whose answers nobody reads, messages that
+// Clients that cost more than they may: long JSON, pings whose answers are not read, messages that
 // trickle, connections that say nothing, answers left unread. The limits of time in here are
 // generous: what is mended took a multiple.
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Some 4 MB that are slow to read as JSON, in a field that nobody knows.
+/// Some 4 MB that are slow to parse as JSON, in an unknown field.
 std::string slow_json(const std::string& before) {
   std::string json = "{" + before + ",\"unknown\":[";
   while (json.size() < 3'900'000) json += R"({"a":[[[1]]]},)";
@@ -166,7 +166,7 @@ TEST_CASE("hostile client: a half-close behind pings that a shut window lets tri
   test_client c{s.port, 2048};
   begin(s, c);
   c.send_some(frames(9, std::string(120, 'p'), 2400),
-              1s);  // what does not leave stands before the end of the stream
+              1s);  // an answer that cannot leave hides the end of the stream
   c.half_close();
   check_ended(s);
 }
@@ -310,7 +310,7 @@ TEST_CASE("hostile client: connections that began a request or do not read an an
   CHECK(answer.closed_by_peer());
 }
 
-TEST_CASE("hostile client: long bodies are bounded together, and those that do not come give way",
+TEST_CASE("hostile client: long bodies are bounded together, and those that do not come are closed",
           "[net]") {
   auto config = patient();
   config.max_body_bytes = 128 << 20;

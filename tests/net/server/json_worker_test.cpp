@@ -1,6 +1,6 @@
-// Work aside and the end of its connection: whoever leaves while its body, its message or its text
-// waits for another thread is let go on its own strand. The other thread is held at a gate, so
-// nothing here depends on who is faster.
+// Work on a worker thread and the end of its connection: a client that leaves while its body, its
+// message or its text waits for the worker has its connection destroyed on the connection's own
+// strand. The worker is held at a gate, so nothing here depends on speed.
 #include "net/server/json_worker.hpp"
 
 #include <atomic>
@@ -58,7 +58,7 @@ struct stage {
 };
 
 /// Sends a request, and a reset when its work waits at the gate.
-void check_let_go_on_its_strand(stage& s, worker_thread& pool, const std::string& request) {
+void check_destroyed_on_its_strand(stage& s, worker_thread& pool, const std::string& request) {
   gate held{pool};
   asio::io_context io;
   tcp::acceptor acceptor{s.state->io, tcp::endpoint{asio::ip::address_v4::loopback(), 0}};
@@ -95,24 +95,26 @@ struct owning_connection final : connection {
 }  // namespace
 
 TEST_CASE(
-    "json_worker: a client that leaves while its body waits to be read goes on its own strand",
+    "json_worker: a client that leaves while its body waits to be parsed is destroyed on its "
+    "strand",
     "[net]") {
   stage s;
   const std::string prompt(long_json, 'x');
-  check_let_go_on_its_strand(s, s.state->json_worker,
-                             post("/v1/completions", R"({"prompt":")" + prompt + R"("})"));
+  check_destroyed_on_its_strand(s, s.state->json_worker,
+                                post("/v1/completions", R"({"prompt":")" + prompt + R"("})"));
   CHECK(s.engine.submitted().empty());
 }
 
 TEST_CASE(
-    "json_worker: a client that leaves while its text waits for a tool goes on its own strand",
+    "json_worker: a client that leaves while its text waits for a tool is destroyed on its strand",
     "[net]") {
   stage s;
-  check_let_go_on_its_strand(s, s.state->tool_worker, post("/tokenize", R"({"prompt":"x"})"));
+  check_destroyed_on_its_strand(s, s.state->tool_worker, post("/tokenize", R"({"prompt":"x"})"));
 }
 
 TEST_CASE(
-    "json_worker: a WebSocket that leaves while its message waits to be read goes on its strand",
+    "json_worker: a WebSocket that leaves while its message waits to be parsed is destroyed on its "
+    "strand",
     "[net]") {
   stage s;
   gate held{s.state->json_worker};

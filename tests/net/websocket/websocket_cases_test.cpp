@@ -68,7 +68,7 @@ TEST_CASE(
       {"without a status", "", 1000},
       {"going away, with a reason", close_payload(1001, "tab closed"), 1001},
       {"a code of the application", close_payload(4321), 4321},
-      {"a code nobody may send", close_payload(1005), 1002},
+      {"a reserved code", close_payload(1005), 1002},
       {"half a code", "\x03", 1002},
       {"a reason that is no UTF-8", close_payload(1000, "\xff\xfe"), 1002},
   };
@@ -305,8 +305,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "C026 websocket: messages over the limit close with 1009, in one piece or in many, and nobody "
-    "else notices",
+    "C026 websocket: messages over the limit close with 1009, in one piece or in many, and "
+    "other connections go on",
     "[net]") {
   runtime_config config;
   config.max_message_bytes = 1 << 20;
@@ -383,13 +383,13 @@ TEST_CASE(
   for (int i = 0; i < 2; ++i)
     mine.send_ws(R"({"type":"response.cancel","response_id":")" + id + "\"}");
   mine.read_until("response.incomplete");
-  const auto told =
+  const auto begun =
       s.engine.cancels()
           .size();  // the second may have come before the end: the engine takes it once
-  CHECK((told == 1 || told == 2));
+  CHECK((begun == 1 || begun == 2));
   mine.send_ws(R"({"type":"response.cancel","response_id":")" + id + "\"}");
   mine.send_ws("settled", 9);
   while (mine.read_ws().opcode != 10) continue;
-  CHECK(s.engine.cancels().size() == told);
+  CHECK(s.engine.cancels().size() == begun);
   CHECK(s.engine.live() == 1);
 }

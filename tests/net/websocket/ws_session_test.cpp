@@ -193,7 +193,7 @@ TEST_CASE(
   CHECK(f.close_code() == 1001);
 }
 
-TEST_CASE("ws_session: the age limit is told and closes with 1001", "[net]") {
+TEST_CASE("ws_session: the age limit is announced and closes with 1001", "[net]") {
   runtime_config config;
   config.ws_max_age_s = 0.1;
   running_server s{config};
