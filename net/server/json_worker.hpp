@@ -17,15 +17,15 @@ namespace troupe::net {
 template <class Work, class Then>
 void run_on_worker(worker_thread& worker, std::shared_ptr<event_receiver> owner, Work work,
                    Then then) {
-  boost::asio::post(workers, [owner = std::move(owner), work = std::move(work),
-                              then = std::move(then)]() mutable {
-    auto answer = work();
-    const auto strand = owner->executor();
-    boost::asio::post(strand, [owner = std::move(owner), then = std::move(then),
-                               answer = std::move(answer)]() mutable {
-      if (answer) then(std::move(*answer));
-    });
-  });
+  boost::asio::post(
+      worker, [owner = std::move(owner), work = std::move(work), then = std::move(then)]() mutable {
+        auto answer = work();
+        const auto strand = owner->executor();
+        boost::asio::post(strand, [owner = std::move(owner), then = std::move(then),
+                                   answer = std::move(answer)]() mutable {
+          if (answer) then(std::move(*answer));
+        });
+      });
 }
 
 }  // namespace troupe::net

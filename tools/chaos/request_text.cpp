@@ -12,7 +12,8 @@ namespace {
 using nlohmann::json;
 
 std::string common_headers(const target_address& at) {
-  return fmt::format("Host: {}:{}\r\n{}", at.host, at.port,
+  const bool ipv6 = at.host.find(':') != std::string::npos;  // in brackets, or its colons are ports
+  return fmt::format("Host: {}:{}\r\n{}", ipv6 ? "[" + at.host + "]" : at.host, at.port,
                      at.api_key.empty() ? "" : "Authorization: Bearer " + at.api_key + "\r\n");
 }
 

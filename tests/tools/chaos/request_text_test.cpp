@@ -10,6 +10,7 @@ TEST_CASE("request_text: URLs name host and port, and bad ones say what is wrong
   REQUIRE(parse_url("http://localhost:8000/").port == 8000);
   REQUIRE(parse_url("http://localhost").port == 80);
   REQUIRE(parse_url("http://[::1]:9").host == "::1");
+  REQUIRE_THAT(get_text(parse_url("http://[::1]:9"), "/"), Contains("Host: [::1]:9\r\n"));
   REQUIRE_THROWS_WITH(parse_url("https://a:1"), Contains("must begin with http://"));
   REQUIRE_THROWS_WITH(parse_url("http://a:0"), Contains("1 to 65535"));
   REQUIRE_THROWS_WITH(parse_url("http://a:99x"), Contains("1 to 65535"));
