@@ -104,7 +104,8 @@ bool http_parser::host_is_valid() {
     fault = "The request has " + std::to_string(count) + " Host headers, allowed is 1.";
   if (count == 0 && head.version() >= 11) fault = "An HTTP/1.1 request needs a Host header.";
   if (!parse_host("http", {host.data(), host.size()}))
-    fault = "The Host header must be a host name or address with an optional port.";
+    fault = "The Host header is '" + std::string{host.substr(0, 64)} +
+            "', it must be a host name or address with an optional port.";
   if (fault.empty()) return true;
   impl_->error = {.status = 400, .message = fault};
   return false;

@@ -13,7 +13,7 @@ TEST_CASE("json_numbers: only numbers that no type holds change, in as many byte
           "[18446744073709551615,-9223372036854775808,1e308,0,-0.5]");
   becomes("[18446744073709551616]", "[184467440737095516e2]");
   becomes("[-9223372036854775809]", "[-92233720368547758e2]");
-  becomes("[1e999,-1E+999 ]", "[9e307,-9e307   ]");
+  becomes("[1e999,-1E+999 ]", "[9e307,-9e307  ]");
   becomes("[2e308]", "[9e307]");
   becomes("[1e-999]", "[1e-999]");
   becomes("[" + std::string(400, '7') + "]", "[9e307" + std::string(395, ' ') + "]");
