@@ -1,4 +1,3 @@
-// Tested by tests/net/http/http_session_test.cpp and http_limits_test.cpp over sockets.
 #include "net/http/http_sender.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,3 @@
-// Tested by tests/net/websocket/ws_session_test.cpp and websocket_cases_test.cpp over sockets.
 #include "net/websocket/ws_lane.hpp"
 
 #include <ctime>
