@@ -11,6 +11,8 @@ import httpx
 import openai
 import pytest
 
+from troupe_process import binary, default_model
+
 root = pathlib.Path(__file__).resolve().parents[2]
 MESSAGES = [{"role": "user", "content": "Name three colours."}]
 
@@ -155,3 +157,12 @@ def test_F002_a_browser_lets_the_javascript_sdk_post_from_an_allowed_page(serve)
     reply = httpx.post(url, headers={**page, "x-stainless-os": "Unknown"}, json=body, timeout=120)
     assert reply.status_code == 200 and reply.headers["access-control-allow-origin"] == page["Origin"]
     assert httpx.post(url, headers={"Origin": "http://evil.example"}, json=body, timeout=120).status_code == 403
+
+
+def test_D14_the_hello_example_prints_why_it_was_refused():
+    hello = pathlib.Path(binary).parent / "hello"
+    done = subprocess.run([hello, default_model, "a b c " * 10_000], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "refused, 0 tokens" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hello: ") and "tokens" in line
