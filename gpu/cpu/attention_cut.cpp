@@ -40,6 +40,8 @@ void cut_attention(std::span<const attention_params> tiles, std::uint32_t thread
   pieces.clear();
   cuts.clear();
   if (threads == 1) return;
+  // A pure function of the tiles: where it cuts depends on thread counts and lengths, and no bit of
+  // the result on where it cuts (gpu/README.md, numeric rule 4).
   std::uint64_t work = 0;
   for (const attention_params& tile : tiles) work += cost_of(tile);
   if (std::none_of(tiles.begin(), tiles.end(),

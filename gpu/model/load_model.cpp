@@ -30,6 +30,8 @@ chat_template load_template(const gguf_file& file, const tokenizer& vocabulary) 
 
 std::shared_ptr<loaded_model> load_model(const std::string& path) {
   auto file = gguf_file::open(path);
+  // The cheapest check first, and the one whose refusal explains the others: a family that cannot
+  // be served often has a tokenizer that cannot either.
   auto config = model_config::from_gguf(file);
   auto vocabulary = tokenizer::from_gguf(file);
   auto chat = load_template(file, vocabulary);

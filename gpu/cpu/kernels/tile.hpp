@@ -1,6 +1,6 @@
 // Layouts shared by the ops: weight panels and activation tiles. Plain structs of pointers and
-// numbers, because units compiled for different instruction sets include them; owned by nobody
-// here, never allocates.
+// numbers, because units compiled for different instruction sets include them; they own nothing and
+// never allocate.
 //
 //   weight panel: 16 output rows x all columns        activation tile: 8 rows x all columns
 //     scales  [block][what panel_scales says, x16]      codes  [block][row 0..7][32 x int8]

@@ -1,7 +1,7 @@
 // A counter that threads sleep on. std::atomic::wait of this compiler's library first yields the
 // core several times, which hands it to whatever else runs on the machine, and looks up sleepers in
-// a table shared by the process; this asks the kernel at once and wakes only who sleeps.
-// The caller spins as long as it wants before; nothing here spins.
+// a table shared by the process; this calls the kernel at once, and only where a thread sleeps.
+// Nothing here spins: the caller does, as long as it wants, before it sleeps.
 #pragma once
 #include <atomic>
 #include <climits>
@@ -14,26 +14,26 @@
 
 namespace troupe::gpu {
 
-class sleep_word {
+class waitable_counter {
  public:
   std::uint32_t load() const { return value_.load(std::memory_order_acquire); }
   const std::atomic<std::uint32_t>& value() const { return value_; }
 
-  /// Sleeps until wake() is called after the word has left `old`; may return early.
+  /// Sleeps until wake() is called after the value has left `old`; may return early.
   void sleep_while(std::uint32_t old) {
     sleepers_.fetch_add(1);
     if (value_.load() == old) wait(old);
     sleepers_.fetch_sub(1);
   }
 
-  /// Without waking anybody.
+  /// Wakes no thread.
   void store(std::uint32_t value) { value_.store(value, std::memory_order_relaxed); }
 
   /// Returns the new value.
   std::uint32_t add_one() { return value_.fetch_add(1) + 1; }
 
-  /// Wakes who sleeps. Both sides order the word before `sleepers_`, so either the sleeper sees the
-  /// new word or this sees the sleeper.
+  /// Wakes every sleeping thread. Both sides order the value before `sleepers_`, so either the
+  /// sleeper sees the new value or this sees the sleeper.
   void wake() {
     if (sleepers_.load() != 0) wake_all();
   }

@@ -11,6 +11,7 @@ namespace troupe::gpu {
 namespace {
 
 constexpr std::uint32_t closed = 0xFFFFFFFFu;  // as chunk number: nothing to claim
+/// Longer than the gap between two forks of a step, so that workers sleep only between steps.
 constexpr auto spin_time = std::chrono::microseconds(40);
 
 void relax() {
@@ -22,7 +23,7 @@ void relax() {
 }
 
 /// Spins until value != old or the time is over; true when it changed.
-bool spin_while_equal(const sleep_word& word, std::uint32_t old) {
+bool spin_while_equal(const waitable_counter& word, std::uint32_t old) {
   const auto end = std::chrono::steady_clock::now() + spin_time;
   do {
     for (int i = 0; i < 32; ++i) {
@@ -82,6 +83,7 @@ void worker_pool::run_chunks(std::uint32_t count, chunk_function function, void*
   }
 }
 
+/// Its own share first, whose data lie together in memory, then the others' in turn.
 void worker_pool::work(std::uint32_t job, std::uint32_t who) {
   for (std::uint32_t i = 0; i < threads(); ++i) work_share(job, (who + i) % threads());
 }

@@ -52,8 +52,8 @@ class worker_pool {
     std::atomic<std::uint64_t> next{0};
   };
   std::vector<share_word> shares_;  // one a thread
-  alignas(64) sleep_word done_;
-  alignas(64) sleep_word job_;
+  alignas(64) waitable_counter done_;
+  alignas(64) waitable_counter job_;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<chunk_function> function_{nullptr};
   std::atomic<void*> context_{nullptr};

@@ -96,6 +96,7 @@ std::uint64_t packing_checksum() {
     if (!loadable(type)) continue;
     // Bytes below 0x40: no field is a NaN or an infinity, whatever the type.
     std::vector<std::byte> in(rows * file_row_bytes(type, cols));
+    // A linear congruential generator (Numerical Recipes): any fixed sequence would do.
     std::uint32_t state = number + 1;
     for (std::byte& b : in)
       b = static_cast<std::byte>((state = state * 1664525u + 1013904223u) >> 26);
@@ -163,6 +164,7 @@ std::string panel_cache::load(std::span<std::byte> to) {
     return "its format is " + std::to_string(found.format) + ", this version reads " +
            std::to_string(format);
   }
+  // After magic and format, which say more; before the fields, which mean nothing if it is damaged.
   if (found.header_sum != found.own_sum()) return "its header is damaged";
   if (found.model_bytes != want.model_bytes || found.model_sum != want.model_sum) {
     return "it was made from another model file";
@@ -191,7 +193,11 @@ std::string panel_cache::load(std::span<std::byte> to) {
 /// One writer at a time holds the lock of MODEL.panels.new, so a second start neither harms the
 /// first nor writes the same again, and what a killed one left is taken over by the next.
 std::string panel_cache::store(std::span<const std::byte> panels) {
+  // Summed again: the panels come from what the file held while it was packed, and must not vouch
+  // for another.
   if (model_sum() != model_sum_) return "the model file changed while it was read";
+  // Beside the file and not in a folder for temporary ones: rename is atomic only within one file
+  // system.
   const std::string fresh = path_ + ".new";
   const file_descriptor file(fresh, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
   if (file.get() < 0) return because(("cannot write " + fresh).c_str(), errno);

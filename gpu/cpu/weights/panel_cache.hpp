@@ -17,7 +17,7 @@
 namespace troupe::gpu {
 
 /// Identifies what pack_panels makes of every loadable type, by packing a little of each: panels of
-/// a build that packs otherwise are refused although nobody counted a version up.
+/// a build that packs otherwise are refused even if its version number was not changed.
 std::uint64_t packing_checksum();
 
 class panel_cache {

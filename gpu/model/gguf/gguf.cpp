@@ -41,6 +41,7 @@ void check_magic(const gguf_file& file, const unsigned char* start) {
   const std::string_view magic(reinterpret_cast<const char*>(start), 4);
   if (magic == "GGUF") return;
   std::string found = "magic is " + shown(magic) + ", expected \"GGUF\"";
+  // safetensors: a 64-bit length of the header, then JSON.
   if (start[8] == '{' &&
       std::all_of(start + 4, start + 8, [](unsigned char c) { return c == 0; })) {
     found += " (this looks like a safetensors file)";
@@ -54,6 +55,7 @@ void check_magic(const gguf_file& file, const unsigned char* start) {
 
 void check_version(const gguf_file& file, std::uint32_t version) {
   if (version == 2 || version == 3) return;
+  // A small number read in the other byte order has only high bytes.
   if ((version & 0xffffu) == 0 && version != 0) {
     const auto swapped = (version >> 24) | ((version >> 8) & 0xff00u);
     file.fail("version: " + std::to_string(swapped) +
@@ -66,6 +68,7 @@ void check_counts(const gguf_file& file, std::uint64_t tensors, std::uint64_t en
   const auto left = file.size_bytes() - header_bytes;
   const auto sizes = "; truncated or damaged: the file has " + std::to_string(file.size_bytes()) +
                      " bytes, expected at least ";
+  // Before anything is allocated: a count is believed only as far as the file could hold it.
   if (entries > left / least_entry_bytes) {
     const bool sum_fits = entries < (1ull << 56);
     file.fail("n_kv: " + std::to_string(entries) + sizes +
@@ -167,6 +170,7 @@ void check_placements(const gguf_file& file, const std::vector<gguf_tensor>& ten
               std::to_string(expected) + " bytes, the file has " +
               std::to_string(file.size_bytes()));
   }
+  // In the order of their offsets only neighbours can overlap.
   std::vector<std::size_t> order(tensors.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -199,6 +203,7 @@ gguf_file gguf_file::open_any(const std::string& path) {
 }
 
 void gguf_file::map_file() {
+  // Non-blocking, so that a pipe given by mistake is refused below instead of waited for.
   const file_descriptor opened(path_, O_RDONLY | O_NONBLOCK);
   if (opened.get() < 0) fail("cannot open: " + system_text(errno));
   struct stat status {};
@@ -210,6 +215,7 @@ void gguf_file::map_file() {
     fail("header: truncated: expected at least " + std::to_string(header_bytes) +
          " bytes, the file has " + std::to_string(size_));
   }
+  // Private and read-only: no page is copied, and the page cache shares it between processes.
   void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, opened.get(), 0);
   if (map == MAP_FAILED) {
     fail("cannot map " + std::to_string(size_) + " bytes: " + system_text(errno));
@@ -289,12 +295,14 @@ gguf_file::~gguf_file() {
 
 void gguf_file::drop_pages(std::span<const std::byte> part) const {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  // Inwards, to whole pages: a neighbour may still be reading the others.
   const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 void gguf_file::release_data() {
+  // First, so that no span is left that points into memory that is gone.
   for (gguf_tensor& tensor : tensors_) tensor.data = {};
   if (map_ != nullptr) ::munmap(std::exchange(map_, nullptr), size_);
 }
@@ -304,6 +312,7 @@ void gguf_file::fail(const std::string& what) const {
   std::string line;
   for (const char c : path_ + ": " + what) {
     const auto byte = static_cast<unsigned char>(c);
+    // Names in the file are anyone's text: none may send commands to a terminal or break the line.
     if (byte < 0x20 || byte == 0x7f) {
       line += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
     } else {

@@ -29,6 +29,8 @@ struct kind_text {
   const char* operator()(const std::vector<bool>&) const { return "an array of bools"; }
 };
 
+// Integers of every width are one kind here and floats another; the two never stand for each other,
+// because a number written as the other kind is more likely another key's value.
 using value_map = std::map<std::string, gguf_value, std::less<>>;
 
 template <class T>

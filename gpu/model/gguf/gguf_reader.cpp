@@ -60,6 +60,7 @@ template <class T>
 T gguf_reader::read(std::string_view field) {
   need(sizeof(T), field);
   T out;
+  // Copied, since fields are not aligned.
   std::memcpy(&out, bytes_.data() + at_, sizeof(T));
   at_ += sizeof(T);
   return out;
@@ -142,6 +143,7 @@ gguf_value gguf_reader::array(std::string_view key) {
                (sum_fits ? std::to_string(at_ + count * least_bytes[type]) : std::string("2^56")) +
                " bytes, the file has " + std::to_string(bytes_.size()));
   }
+  // Of all arrays together: many arrays of a few million would add up as well.
   array_elements_ += count;  // cannot overflow: count is below the file's size
   if (array_elements_ > gguf_limits::array_elements_max) {
     file_.fail(std::string(key) + ": the file's arrays hold " + std::to_string(array_elements_) +

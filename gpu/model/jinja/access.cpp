@@ -59,6 +59,8 @@ text marked_as(const text& origin, text made) {
 
 /// Offsets of the characters of a string, and its size at the end.
 std::vector<std::size_t> character_offsets(guard& g, std::string_view bytes) {
+  // Indexing is by characters and text is UTF-8, so this walks the string; it is charged for, or a
+  // loop over indices would be quadratic for free.
   g.charge(bytes.size());
   std::vector<std::size_t> out;
   for_each_character(bytes,
@@ -89,6 +91,7 @@ std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value&
   const auto to = clamped(stop, by > 0 ? size : -1);
   std::vector<std::size_t> out;
   if (by > 0) {
+    // Compared before it is added: a step near 2^63 would overflow.
     for (auto i = from; i<to; i = by> to - i ? to : i + by)
       out.push_back(static_cast<std::size_t>(i));
   } else {
@@ -172,6 +175,7 @@ value slice(guard& g, const value& object, const value& start, const value& stop
 list_ref elements(guard& g, const value& v) {
   std::vector<value> out;
   if (const auto* l = std::get_if<list_ref>(&v)) {
+    // A generator gives each element once; what was taken before is gone, as in Python.
     if ((*l)->kind != list_kind::generator) return *l;
     const auto& items = (*l)->items;
     const auto taken = std::exchange((*l)->taken, items.size());

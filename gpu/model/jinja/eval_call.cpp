@@ -13,6 +13,8 @@ value evaluator::function_of(const node& n) {
 }
 
 void evaluator::check_alive(const home_scope& home, const std::string& what) const {
+  // Scopes are a stack that is reused, so an index alone could name another block's scope; the
+  // serial tells them apart. Python would keep the scope alive instead.
   if (home.index >= scopes_.size() || scopes_[home.index].serial != home.serial)
     g_.fail(what + " is called after the block it was made in has ended");
 }
@@ -44,6 +46,7 @@ arguments evaluator::eval_arguments(const expr& e) {
 
 value evaluator::eval_call(const expr& e, const value* caller) {
   const auto& callee = *e.items[0];
+  // `x.f(...)` never makes a bound method a value: what is called is decided here, or refused.
   const bool member = callee.kind == expr_kind::attribute;
   const auto object = eval(member ? *callee.items[0] : callee);
   auto given = eval_arguments(e);
@@ -73,6 +76,7 @@ value evaluator::call(const value& target, const arguments& given) {
   if (called == nullptr) g_.fail(std::string(kind_of(target)) + " cannot be called");
   if ((*called)->macro != nullptr) return call_macro(**called, given);
   auto out = call_function(g_, (*called)->builtin, given);
+  // A namespace may come to hold itself; the evaluator empties all of them at its end.
   if (const auto* made = std::get_if<namespace_ref>(&out)) namespaces_.push_back(*made);
   return out;
 }

@@ -41,6 +41,7 @@ evaluator::evaluator(guard& g, names globals) : g_(g) {
   add("dict", function::make_dict);
   add("raise_exception", function::raise_exception);
   add("strftime_now", function::strftime_now);
+  // Two scopes at the bottom: names that a template sets hide the globals and never replace them.
   push_scope(0);
   scopes_.back().known = std::move(globals);
   push_scope(0);
@@ -66,6 +67,7 @@ text evaluator::render(const body& statements) {
 }
 
 void evaluator::print(const value& v, text& out) {
+  // Checked before it is appended: one print may be as large as the limit itself.
   const auto shown = printed(g_, v);
   if (shown.size() > guard::output_bytes_max - std::min(out.size(), guard::output_bytes_max)) {
     g_.fail("more than " + std::to_string(guard::output_bytes_max) + " bytes of output");
@@ -183,6 +185,8 @@ void evaluator::run_loop(const node& n, const value& over, int depth0, std::size
   state.items = chosen(n, all);
   for (std::size_t i = 0; i < state.items->items.size(); ++i) {
     g_.step();
+    // Each pass has a scope of its own in Jinja; clearing the one there is the same and allocates
+    // nothing.
     scopes_.back().known.clear();
     state.index0 = i;
     set_name(scopes_.back().known, "loop", std::make_shared<const loop_state>(state));
@@ -190,6 +194,7 @@ void evaluator::run_loop(const node& n, const value& over, int depth0, std::size
     if (run(n.inner, out) == flow::stop_loop) break;
   }
   scopes_.back().known.clear();
+  // Of a loop whose own `if` keeps nothing too, as in Jinja.
   if (state.items->items.empty()) run(n.otherwise, out);
   scopes_.pop_back();
 }
@@ -203,6 +208,7 @@ void evaluator::assign(const expr& target, const value& v) {
     if (space == nullptr)
       g_.fail(std::string("cannot set an attribute of ") + kind_of(owner) +
               ", only of a namespace");
+    // 64: what the map's node takes beside key and value, about.
     g_.charge(target.name.size() + sizeof(value) + 64);
     (*space)->entries.insert_or_assign(target.name, v);
     return;

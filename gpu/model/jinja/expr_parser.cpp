@@ -45,22 +45,22 @@ bool at_level(const token& t, int level) {
 
 }  // namespace
 
-const token& expr_parser::look(std::size_t ahead) const {
+const token& expr_parser::peek(std::size_t ahead) const {
   return tokens_[std::min(next_ + ahead, tokens_.size() - 1)];
 }
 
 token expr_parser::take() {
-  const auto out = look();
+  const auto out = peek();
   g_.at = out.at;
   if (next_ + 1 < tokens_.size()) ++next_;
   return out;
 }
 
 bool expr_parser::at_name(std::string_view word) const {
-  return look().kind == token_kind::name && look().body == word;
+  return peek().kind == token_kind::name && peek().body == word;
 }
 bool expr_parser::at_symbol(std::string_view symbol) const {
-  return look().kind == token_kind::symbol && look().body == symbol;
+  return peek().kind == token_kind::symbol && peek().body == symbol;
 }
 bool expr_parser::take_name(std::string_view word) {
   return at_name(word) && (take(), true);
@@ -74,7 +74,7 @@ void expr_parser::expect_symbol(std::string_view symbol) {
 }
 
 std::string expr_parser::expect_identifier(const char* what) {
-  if (look().kind != token_kind::name) fail_unexpected(what);
+  if (peek().kind != token_kind::name) fail_unexpected(what);
   return std::string(take().body);
 }
 
@@ -84,7 +84,7 @@ void expr_parser::fail_at(const token& t, const std::string& what) {
 }
 
 void expr_parser::fail_unexpected(const char* expected) {
-  const auto& t = look();
+  const auto& t = peek();
   const auto found = t.kind == token_kind::end ? std::string("the end")
                                                : "\"" + std::string(t.body.substr(0, 40)) + "\"";
   fail_at(t, std::string("expected ") + expected + ", found " + found);
@@ -98,6 +98,8 @@ expr_ref expr_parser::make(expr_kind kind, std::uint32_t at) {
 }
 
 void expr_parser::adopt(expr& parent, expr_ref child) {
+  // The depth is kept in the tree, since chains of operators make it deep without deep parsing, and
+  // evaluating and destroying it recurse.
   if (child != nullptr) {
     parent.depth = std::max(parent.depth, child->depth + 1);
     g_.check_depth(parent.depth);
@@ -120,6 +122,7 @@ expr_ref expr_parser::expression() {
     auto choice = make(expr_kind::conditional, take().at);
     adopt(*choice, std::move(out));
     adopt(*choice, binary_level(level_or));
+    // Without else the value is undefined, which prints as nothing.
     adopt(*choice, take_name("else") ? expression() : nullptr);
     out = std::move(choice);
   }
@@ -132,13 +135,13 @@ expr_ref expr_parser::plain_expression() {
 }
 
 expr_ref expr_parser::expression_or_tuple() {
-  const auto at = look().at;
+  const auto at = peek().at;
   auto first = expression();
   if (!at_symbol(",")) return first;
   auto out = make(expr_kind::tuple, at);
   adopt(*out, std::move(first));
   while (take_symbol(",")) {
-    const auto kind = look().kind;
+    const auto kind = peek().kind;
     if (kind == token_kind::print_end || kind == token_kind::tag_end) break;
     adopt(*out, expression());
   }
@@ -148,9 +151,11 @@ expr_ref expr_parser::expression_or_tuple() {
 expr_ref expr_parser::binary_level(int level) {
   if (level == level_not) return inverted();
   if (level == level_concat) return concatenation();
+  // `**` binds to the left here, unlike in Python, and filters bind tighter than any operator: both
+  // are Jinja's own grammar.
   const auto operand = [&] { return level == level_power ? unary(true) : binary_level(level + 1); };
   auto out = operand();
-  while (at_level(look(), level)) {
+  while (at_level(peek(), level)) {
     const auto op = take();
     out = binary(op, std::move(out), operand());
   }
@@ -171,7 +176,7 @@ expr_ref expr_parser::comparison() {
   expr_ref out;
   for (;;) {
     std::string op;
-    const auto at = look().at;
+    const auto at = peek().at;
     for (const std::string_view symbol : {"==", "!=", "<", "<=", ">", ">="}) {
       if (at_symbol(symbol)) op = symbol;
     }
@@ -179,7 +184,7 @@ expr_ref expr_parser::comparison() {
       take();
     } else if (take_name("in")) {
       op = "in";
-    } else if (at_name("not") && look(1).kind == token_kind::name && look(1).body == "in") {
+    } else if (at_name("not") && peek(1).kind == token_kind::name && peek(1).body == "in") {
       take();
       take();
       op = "not in";
@@ -198,7 +203,7 @@ expr_ref expr_parser::comparison() {
 expr_ref expr_parser::concatenation() {
   auto first = binary_level(level_multiply);
   if (!at_symbol("~")) return first;
-  auto out = make(expr_kind::concat, look().at);
+  auto out = make(expr_kind::concat, peek().at);
   adopt(*out, std::move(first));
   while (take_symbol("~")) adopt(*out, binary_level(level_multiply));
   return out;
@@ -211,6 +216,7 @@ expr_ref expr_parser::unary(bool with_filters) {
     const auto op = take();
     out = make(expr_kind::unary, op.at);
     out->name = op.body;
+    // Filters belong to the whole of `-x | abs`, so they are left for the caller.
     adopt(*out, unary(false));
   } else {
     out = primary();
@@ -220,7 +226,7 @@ expr_ref expr_parser::unary(bool with_filters) {
 }
 
 expr_ref expr_parser::primary() {
-  const auto& t = look();
+  const auto& t = peek();
   if (t.kind == token_kind::string) return string_literal();
   if (t.kind == token_kind::integer || t.kind == token_kind::floating) return number_literal();
   if (at_symbol("(")) return bracketed_tuple();
@@ -248,8 +254,9 @@ expr_ref expr_parser::postfix(expr_ref subject) {
   for (;;) {
     if (at_symbol(".")) {
       take();
-      const bool number = look().kind == token_kind::integer;
-      auto out = make(number ? expr_kind::item : expr_kind::attribute, look().at);
+      // `x.0` is an item, as in Jinja.
+      const bool number = peek().kind == token_kind::integer;
+      auto out = make(number ? expr_kind::item : expr_kind::attribute, peek().at);
       adopt(*out, std::move(subject));
       if (number)
         adopt(*out, number_literal());
@@ -259,7 +266,7 @@ expr_ref expr_parser::postfix(expr_ref subject) {
     } else if (at_symbol("[")) {
       subject = subscript(std::move(subject));
     } else if (at_symbol("(")) {
-      auto out = make(expr_kind::call, look().at);
+      auto out = make(expr_kind::call, peek().at);
       adopt(*out, std::move(subject));
       arguments(*out);
       subject = std::move(out);
@@ -294,8 +301,8 @@ void expr_parser::arguments(expr& call) {
       expect_symbol(",");
       if (at_symbol(")")) break;
     }
-    const bool named = look().kind == token_kind::name && look(1).kind == token_kind::symbol &&
-                       look(1).body == "=";
+    const bool named = peek().kind == token_kind::name && peek(1).kind == token_kind::symbol &&
+                       peek(1).body == "=";
     if (named || at_symbol("**")) {
       auto name = std::string(take().body);
       if (named) take();
@@ -304,11 +311,12 @@ void expr_parser::arguments(expr& call) {
       g_.check_depth(call.depth);
       call.named.emplace_back(std::move(name), std::move(given));
     } else if (at_symbol("*")) {
-      auto all = make(expr_kind::unary, look().at);
+      auto all = make(expr_kind::unary, peek().at);
       all->name = take().body;
       adopt(*all, expression());
       adopt(call, std::move(all));
     } else {
+      // Python refuses a positional argument behind a named one too.
       if (!call.named.empty()) fail_unexpected("a named argument");
       adopt(call, expression());
     }
@@ -325,10 +333,10 @@ expr_ref expr_parser::named_filter(expr_ref subject, std::uint32_t at) {
 }
 
 expr_ref expr_parser::filters_of_captured() {
-  auto out = make(expr_kind::captured, look().at);
+  auto out = make(expr_kind::captured, peek().at);
   take_symbol("|");
   do {
-    out = named_filter(std::move(out), look().at);
+    out = named_filter(std::move(out), peek().at);
   } while (take_symbol("|"));
   return out;
 }
@@ -353,7 +361,8 @@ expr_ref expr_parser::test(expr_ref subject) {
   out->negated = take_name("not");
   out->name = expect_identifier("a test's name");
   adopt(*out, std::move(subject));
-  const auto& t = look();
+  const auto& t = peek();
+  // `x is divisibleby 3`: one argument may stand without brackets.
   const bool literal = t.kind == token_kind::string || t.kind == token_kind::integer ||
                        t.kind == token_kind::floating || at_symbol("[") || at_symbol("{") ||
                        (t.kind == token_kind::name && !is_reserved(t.body));
@@ -366,8 +375,8 @@ expr_ref expr_parser::test(expr_ref subject) {
 
 expr_ref expr_parser::target() {
   const auto one = [&] {
-    if (look().kind == token_kind::name && is_reserved(look().body)) fail_unexpected("a name");
-    auto out = make(expr_kind::name, look().at);
+    if (peek().kind == token_kind::name && is_reserved(peek().body)) fail_unexpected("a name");
+    auto out = make(expr_kind::name, peek().at);
     out->name = expect_identifier("a name");
     if (!take_symbol(".")) return out;
     auto member = make(expr_kind::attribute, out->at);

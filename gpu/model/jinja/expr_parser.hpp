@@ -14,7 +14,7 @@ class expr_parser {
  public:
   expr_parser(guard& g, std::vector<token> tokens) : g_(g), tokens_(std::move(tokens)) {}
 
-  const token& look(std::size_t ahead = 0) const;
+  const token& peek(std::size_t ahead = 0) const;
   token take();
   bool at_name(std::string_view word) const;
   bool at_symbol(std::string_view symbol) const;

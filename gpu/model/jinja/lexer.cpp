@@ -65,6 +65,8 @@ class lexer {
     if (open < source_.size()) data = trimmed(data, open);
     if (!data.empty()) push(token_kind::data, at_, data);
   }
+  /// trim_blocks and lstrip_blocks are on, as in transformers: a block tag alone on its line leaves
+  /// nothing of the line. `{{` is never trimmed unless it says `-`.
   std::string_view trimmed(std::string_view data, std::size_t open) const {
     const char control = open + 2 < source_.size() ? source_[open + 2] : ' ';
     if (control == '-') return data.substr(0, data.find_last_not_of(blanks) + 1);
@@ -138,6 +140,7 @@ class lexer {
         fail(opened, print ? "\"{{\" without \"}}\"" : "\"{%\" without \"%}\"");
       const char control = source_[at_];
       const std::size_t skip = control == '-' || (control == '+' && !print) ? 1 : 0;
+      // Only outside of brackets: `{{ {'a': {}} }}` has a `}}` inside.
       if (open_.empty() && starts(at_ + skip, close)) {
         push(print ? token_kind::print_end : token_kind::tag_end, at_, close);
         after_close(at_ + skip + 2, control, !print);
@@ -163,6 +166,7 @@ class lexer {
       ++at_;
       return push(token_kind::string, begin, source_.substr(begin, at_ - begin));
     }
+    // The longer symbols first, or `**` would be two products.
     for (const std::string_view symbol : {"**", "//", "==", "!=", "<=", ">="}) {
       if (starts(at_, symbol)) {
         at_ += 2;
@@ -201,6 +205,7 @@ class lexer {
       auto exponent = at_ + 1;
       if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
         ++exponent;
+      // Without a digit the letter begins a name, as in Python's tokenizer.
       if (exponent < source_.size() && is_digit(source_[exponent])) {
         floating = true;
         at_ = exponent;
@@ -249,6 +254,7 @@ std::string normalized(std::string_view source) {
     else if (i + 1 == source.size() || source[i + 1] != '\n')
       out += '\n';
   }
+  // keep_trailing_newline is off in Jinja: one newline at the very end is not the template's.
   if (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }

@@ -7,9 +7,9 @@
 namespace troupe::gpu::jinja {
 
 expr_ref expr_parser::string_literal() {
-  auto out = make(expr_kind::literal, look().at);
+  auto out = make(expr_kind::literal, peek().at);
   std::string all;
-  while (look().kind == token_kind::string) all += unescaped(take().body);
+  while (peek().kind == token_kind::string) all += unescaped(take().body);
   out->constant = trusted_text(g_, all);
   return out;
 }

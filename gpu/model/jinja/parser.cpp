@@ -11,7 +11,7 @@ class statement_parser {
 
   body run() {
     auto out = until({});
-    if (in_.look().kind != token_kind::end) in_.fail_unexpected("the end");
+    if (in_.peek().kind != token_kind::end) in_.fail_unexpected("the end");
     return out;
   }
 
@@ -24,11 +24,11 @@ class statement_parser {
     in_.limits().check_depth(++depth_);
     body out;
     for (;;) {
-      const auto& t = in_.look();
+      const auto& t = in_.peek();
       if (t.kind == token_kind::end) break;
-      if (t.kind == token_kind::tag_begin && in_.look(1).kind == token_kind::name) {
+      if (t.kind == token_kind::tag_begin && in_.peek(1).kind == token_kind::name) {
         bool ended = false;
-        for (const auto word : ends) ended = ended || in_.look(1).body == word;
+        for (const auto word : ends) ended = ended || in_.peek(1).body == word;
         if (ended) break;
       }
       out.push_back(statement());
@@ -54,11 +54,11 @@ class statement_parser {
     if (t.kind == token_kind::print_begin) {
       auto out = make(node_kind::print, t);
       out->subject = in_.expression_or_tuple();
-      if (in_.look().kind != token_kind::print_end) in_.fail_unexpected("\"}}\"");
+      if (in_.peek().kind != token_kind::print_end) in_.fail_unexpected("\"}}\"");
       in_.take();
       return out;
     }
-    if (in_.look().kind != token_kind::name) in_.fail_unexpected("a tag's name");
+    if (in_.peek().kind != token_kind::name) in_.fail_unexpected("a tag's name");
     const auto word = in_.take();
     if (word.body == "if") return conditional(word);
     if (word.body == "for") return loop(word);
@@ -82,13 +82,13 @@ class statement_parser {
   }
 
   void close() {
-    if (in_.look().kind != token_kind::tag_end) in_.fail_unexpected("\"%}\"");
+    if (in_.peek().kind != token_kind::tag_end) in_.fail_unexpected("\"%}\"");
     in_.take();
   }
 
   /// Takes {% word; fails with the opening tag's place when the template ended first.
   void open_end_tag(const token& opened) {
-    if (in_.look().kind == token_kind::end) {
+    if (in_.peek().kind == token_kind::end) {
       in_.fail_at(opened, "\"" + std::string(opened.body) + "\" is never closed");
     }
     in_.take();
@@ -202,7 +202,7 @@ class statement_parser {
     auto out = make(node_kind::call, opened);
     out->name = "caller";
     if (in_.at_symbol("(")) parameters(*out);
-    const auto called = in_.look();
+    const auto called = in_.peek();
     out->subject = in_.expression();
     if (out->subject->kind != expr_kind::call) in_.fail_at(called, "call: expected a call");
     close();
@@ -221,7 +221,7 @@ class statement_parser {
 
   std::unique_ptr<node> with_block(const token& opened) {
     auto out = make(node_kind::with, opened);
-    while (in_.look().kind != token_kind::tag_end) {
+    while (in_.peek().kind != token_kind::tag_end) {
       if (!out->parameters.empty()) in_.expect_symbol(",");
       auto name = in_.expect_identifier("a name");
       in_.expect_symbol("=");

@@ -27,6 +27,7 @@ void append_quoted(text& out, const text& in, char quote, F escape) {
     const std::string replaced = escape(code);
     if (replaced.empty()) return;
     out.append_part(in, plain, begin);
+    // An escape is as trusted as the character it stands for.
     out.append(replaced, in.trusted_at(begin));
     plain = end;
   });
@@ -104,6 +105,7 @@ void append_repr(guard& g, text& out, const value& v) {
   check_size(g, out);
   if (const auto* t = std::get_if<text_ref>(&v)) {
     const auto& bytes = (*t)->str();
+    // Python's repr: double quotes only where they save escapes.
     const char quote = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos ? '"' : '\'';
     append_quoted(out, **t, quote, [quote](char32_t code) { return repr_escape(code, quote); });
   } else if (const auto* l = std::get_if<list_ref>(&v)) {
@@ -153,6 +155,7 @@ struct json_writer {
   std::vector<std::pair<text, const value*>> entries_of(const dict& d) {
     std::vector<std::pair<text, const value*>> all;
     for (const auto& [key, entry] : d.entries) all.emplace_back(json_key(g, key), &entry);
+    // Python sorts strings by code point, which for UTF-8 is the order of the bytes.
     if (style.sorted) {
       std::stable_sort(all.begin(), all.end(),
                        [](const auto& x, const auto& y) { return x.first.str() < y.first.str(); });
@@ -209,6 +212,7 @@ std::string float_text(double number) {
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
   char buffer[64];
   const auto magnitude = std::fabs(number);
+  // The bounds at which Python's repr changes its notation.
   const bool positional = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
   const auto end =
       std::to_chars(buffer, buffer + sizeof buffer, number,

@@ -4,6 +4,8 @@
 #include <bit>
 #include <functional>
 
+#include "config/bytes/mix64.hpp"
+
 namespace troupe::gpu {
 namespace {
 
@@ -16,14 +18,17 @@ std::uint64_t pair_of(token_id left, token_id right) {
 byte_pair_merges::byte_pair_merges(std::size_t count) : slots_(std::bit_ceil(2 * count + 2)) {}
 
 std::size_t byte_pair_merges::probe(std::uint64_t pair) const {
+  // Multiplicative hashing with linear probing (Knuth, volume 3, 6.4); at least half of the slots
+  // are empty, so a chain is short.
   const auto mask = slots_.size() - 1;
-  auto at = static_cast<std::size_t>((pair * 0x9E3779B97F4A7C15ull) >> 20) & mask;
+  auto at = static_cast<std::size_t>((pair * golden_step) >> 20) & mask;
   while (slots_[at].pair != pair && slots_[at].rank != none) at = (at + 1) & mask;
   return at;
 }
 
 void byte_pair_merges::add(token_id left, token_id right, token_id merged, std::uint32_t rank) {
   auto& place = slots_[probe(pair_of(left, right))];
+  // The first of two equal merges has the better rank, as in the file.
   if (place.rank == none) place = {pair_of(left, right), merged, rank};
 }
 
@@ -59,10 +64,11 @@ void byte_pair_merges::requeue(scratch& work, std::uint32_t at) const {
   std::push_heap(work.queue.begin(), work.queue.end(), std::greater<>());
 }
 
-std::size_t byte_pair_merges::merge(scratch& work, std::size_t looks) const {
+std::size_t byte_pair_merges::merge(scratch& work, std::size_t entries) const {
   auto& symbols = work.symbols;
   auto& queue = work.queue;
-  for (; looks > 0 && !queue.empty(); --looks) {
+  for (; entries > 0 && !queue.empty(); --entries) {
+    // The lowest rank, and of equal ranks the leftmost: the order in which GPT-2 merges.
     const auto best = queue.front();
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
     queue.pop_back();
@@ -71,13 +77,15 @@ std::size_t byte_pair_merges::merge(scratch& work, std::size_t looks) const {
     if (symbol.rank != static_cast<std::uint32_t>(best >> 32)) continue;  // stale
     auto& gone = symbols[symbol.next];
     symbol.id = slots_[probe(pair_of(symbol.id, gone.id))].merged;
+    // Entries that name either of the two are stale now; they are left in the queue, since taking
+    // them out would cost more than meeting them.
     gone.rank = none;
     symbol.next = gone.next;
     if (symbol.next != none) symbols[symbol.next].previous = at;
     requeue(work, at);
     if (symbol.previous != none) requeue(work, symbol.previous);
   }
-  return looks;
+  return entries;
 }
 
 }  // namespace troupe::gpu

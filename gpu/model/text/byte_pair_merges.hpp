@@ -36,8 +36,9 @@ class byte_pair_merges {
   void begin(scratch& work, std::size_t length) const;
   /// Its next symbol, a single-byte token.
   void push(scratch& work, token_id symbol) const;
-  /// Looks at up to `looks` queued merges; those left over, so more than 0 says that all is merged.
-  std::size_t merge(scratch& work, std::size_t looks) const;
+  /// Takes up to `entries` from the queue of merges; answers how many it did not need, so more than
+  /// 0 says that all is merged.
+  std::size_t merge(scratch& work, std::size_t entries) const;
 
  private:
   struct slot {

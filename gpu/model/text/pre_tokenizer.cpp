@@ -25,6 +25,7 @@ std::size_t contraction(std::string_view text, std::size_t at, bool any_case) {
       ++same;
     if (same == ending.size()) return same;
   }
+  // Only where the rule ignores case: the regex engines these rules come from fold U+017F to s.
   constexpr std::string_view long_s = "'\xC5\xBF";
   return any_case && rest.starts_with(long_s) ? long_s.size() : 0;
 }
@@ -71,6 +72,7 @@ void piece_scan::start_gpt2(std::string_view text, bool lone_numbers) {
     return;
   }
   if (first.kind != char_class::space) return run_from(at_, first.kind);
+  // A space leads the piece behind it; any other blank does not.
   if (text[at_] == ' ' && at_ + 1 < text.size()) {
     const auto second = look_at(text, at_ + 1);
     const bool alone = lone_numbers && second.kind == char_class::number;
@@ -92,6 +94,7 @@ void piece_scan::start_llama3(std::string_view text, int digits) {
   const auto second_at = at_ + first.length;
   if (first.kind == char_class::letter) return run_from(at_, char_class::letter);
   if (first.kind == char_class::number) {
+    // From the left: 12345 is 123 and 45 under Llama 3, as its regex takes them.
     for (int taken = 0; taken < digits && at_ < text.size(); ++taken) {
       const auto next = look_at(text, at_);
       if (next.kind != char_class::number) break;
@@ -100,6 +103,7 @@ void piece_scan::start_llama3(std::string_view text, int digits) {
     stage_ = stage::found;
     return;
   }
+  // [^\r\n\p{L}\p{N}]? : one blank or sign may lead a word, but a line end never does.
   const auto second =
       second_at < text.size() ? look_at(text, second_at) : scanned_char{char_class::space, 0};
   if (second.kind == char_class::letter && !is_line_end(text[at_]))
@@ -161,6 +165,7 @@ bool piece_scan::advance(piece_rule rule, std::string_view text, std::size_t& bu
     }
   }
   if (stage_ == stage::run) look_at_run(text, budget);
+  // [\r\n]* behind signs: code often ends a line with them, and one token covers both.
   for (; stage_ == stage::line_ends && budget > 0; --budget) {
     if (at_ < text.size() && is_line_end(text[at_]))
       ++at_;

@@ -10,7 +10,8 @@ namespace troupe::gpu {
 namespace {
 
 constexpr std::size_t text_bytes_max = 1u << 30;
-// What the work costs, in units.
+// What the work costs, in units: measured so that 65,536 of them take about a millisecond whatever
+// the text is: a slice is what a session does between two of its messages, a cancel among them.
 constexpr std::size_t bytes_weighed_a_unit = 16;
 constexpr std::size_t special_look_up = 8;
 constexpr std::size_t spelled_symbol = 2;
@@ -41,6 +42,7 @@ void tokenization::begin() {
     throw std::length_error("text to encode has " + std::to_string(text_.size()) +
                             " bytes, at most " + std::to_string(text_bytes_max) + " are allowed");
   }
+  // A vocabulary with a token for every byte keeps all of the text; counting it would cost a pass.
   if (tables_->loses_bytes) return;
   kept_ = text_.size();
   doing_ = doing::seeking;
@@ -75,6 +77,7 @@ bool tokenization::advance(std::size_t budget) {
   return doing_ == doing::nothing;
 }
 
+// Rounded up, so that a prompt far too long is refused before it is tokenized to its end.
 std::size_t tokenization::at_least() const {
   return out_.size() + (kept_ + tables_->longest - 1) / tables_->longest;
 }
@@ -112,7 +115,10 @@ void tokenization::seek() {
     ++at_;
   }
   if (special_ == no_token && range_ < trusted_.size()) return;
+  // The pre-tokenizer must see where plain text ends: its rules look one character ahead, and a
+  // special token is no character to them.
   plain_end_ = special_ == no_token ? text.size() : at_;
+  // Scans begin anew behind each special token: pieces never reach across one.
   scan_ = piece_scan(start_);
   doing_ = doing::cutting;
 }
@@ -136,6 +142,8 @@ void tokenization::cut() {
   if (!scan_.advance(tables_->rule.pieces, plain, left_)) return;
   piece_end_ = scan_.end();
   const auto length = piece_end_ - start_;
+  // Llama 3: a piece that is a token is that token, even where no chain of merges leads to it
+  // (ignore_merges in its tokenizer.json).
   if (length <= tables_->longest && !tables_->whole.empty()) {
     const auto piece = plain.substr(start_, length);
     if (const auto found = tables_->whole.find(piece); found != tables_->whole.end()) {
@@ -153,6 +161,7 @@ void tokenization::cut() {
 
 void tokenization::spell() {
   for (; left_ > 0 && spelled_ < piece_end_; spend(spelled_symbol)) {
+    // A byte without a token is dropped here, as the tokenizers these files come from do.
     const auto id = tables_->byte_tokens[static_cast<unsigned char>(text_[spelled_++])];
     if (id != no_token) tables_->merges.push(work_, id);
   }
@@ -160,9 +169,10 @@ void tokenization::spell() {
 }
 
 void tokenization::merge() {
-  const auto looks = left_ / queued_merge + 1;
-  const auto over = tables_->merges.merge(work_, looks);
-  spend((looks - over) * queued_merge);
+  const auto entries = left_ / queued_merge + 1;
+  const auto over = tables_->merges.merge(work_, entries);
+  spend((entries - over) * queued_merge);
+  // Nothing left over: the queue may hold more, so this piece goes on in the next slice.
   if (over == 0) return;
   listed_ = work_.symbols.empty() ? byte_pair_merges::none : 0;
   start_ = piece_end_;

@@ -19,6 +19,7 @@ enum token_kind : std::int64_t {
   kind_byte = 6
 };
 
+/// Four million; the largest vocabularies have 300,000.
 constexpr std::size_t merges_max = 1u << 22;
 /// Code points above this stand for no byte.
 constexpr char32_t byte_letters_end = 324;
@@ -26,6 +27,7 @@ constexpr char32_t byte_letters_end = 324;
 /// GPT-2 writes each byte as a printable letter: most of Latin-1 as itself, the others as U+0100
 /// and up. Answers the byte of every letter, -1 for a code point that is none.
 const std::array<std::int16_t, byte_letters_end>& bytes_of_letters() {
+  // The same table as bytes_to_unicode() in GPT-2's encoder.py, read backwards.
   static const auto table = [] {
     std::array<std::int16_t, byte_letters_end> out{};
     out.fill(-1);
@@ -65,6 +67,8 @@ bool must_have_token(unsigned byte) {
 void tokenizer::impl::read_tokens(const gguf_file& file) {
   const auto& texts = file.get_strings("tokenizer.ggml.tokens");
   const auto* kinds = file.find_ints("tokenizer.ggml.token_type");
+  // Integers of any width and sign are taken for INT32: the reader widens them, and a value that is
+  // no kind is refused below by token and number.
   if (kinds != nullptr && kinds->size() != texts.size()) {
     file.fail("tokenizer.ggml.token_type: " + std::to_string(kinds->size()) +
               " elements, expected one for each of the " + std::to_string(texts.size()) +
@@ -81,6 +85,7 @@ void tokenizer::impl::read_tokens(const gguf_file& file) {
                 std::to_string(kind) + ", expected 1 to 6");
     }
     const auto what = "tokenizer.ggml.tokens: token " + std::to_string(i) + " " + shown(texts[i]);
+    // An empty token would match everywhere and never move on.
     if (texts[i].empty()) file.fail(what + " is empty");
     if (kind == kind_normal) {
       if (!bytes_from_letters(texts[i], bytes[i]))
@@ -96,6 +101,7 @@ void tokenizer::impl::read_tokens(const gguf_file& file) {
     }
   }
   std::sort(specials.begin(), specials.end());
+  // Filled only for the rules that use it: it is as large as the vocabulary.
   if (rule.whole_pieces) {
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const bool normal = kinds == nullptr || (*kinds)[i] == kind_normal;
@@ -118,6 +124,7 @@ void tokenizer::impl::read_merges(const gguf_file& file) {
     file.fail("tokenizer.ggml.merges: " + std::to_string(lines.size()) + " merges, at most " +
               std::to_string(merges_max));
   }
+  // By their letters, as merges spell them, not by the bytes they stand for.
   std::unordered_map<std::string_view, token_id> ids;
   ids.reserve(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -167,6 +174,8 @@ void tokenizer::impl::read_special_ids(const gguf_file& file) {
       file.find_bool("tokenizer.ggml.add_bos_token").value_or(rule.adds_bos && bos != no_token);
   if (add_bos && bos == no_token)
     file.fail("tokenizer.ggml.bos_token_id: missing, but add_bos_token is true");
+  // Files name one or two ends, while chat models stop at others as well; the texts below are those
+  // that llama.cpp takes for ends when they are control tokens.
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (const auto id = id_in(key); id != no_token) end_tokens.push_back(id);
   }
@@ -274,6 +283,7 @@ std::string detokenizer::push(token_id id) {
   std::string out;
   std::string_view left = held_;
   while (!left.empty()) {
+    // A character may be split over several tokens: its start waits for the rest.
     const auto step = next_utf8(left);
     if (step.state == utf8_state::incomplete) break;
     out += step.state == utf8_state::whole ? left.substr(0, step.length) : replacement_character;

@@ -136,7 +136,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("step profile: laps are kept in order when somebody wants each of them") {
+TEST_CASE("step profile: laps are kept in order when they are asked for") {
   step_profile profile({});
   std::vector<kernel_lap> laps;
   profile.keep_laps(laps);
