@@ -32,8 +32,8 @@ struct device_kind {
   std::vector<std::string_view> options;  ///< of backend_options::own
   std::vector<kv_dtype> kv_dtypes;        ///< the first one is "auto"
   bool (*present)() = nullptr;            ///< the machine has it
-  /// Bytes that the weights of the file take on the device.
-  std::uint64_t (*weight_bytes)(const gguf_file&) = nullptr;
+  /// Bytes that weights of these types and shapes take on the device; their data is not read.
+  std::uint64_t (*weight_bytes)(std::span<const gguf_tensor>) = nullptr;
   /// Bytes that can still be taken where weights and KV blocks lie.
   std::uint64_t (*available_memory)() = nullptr;
   std::uint32_t (*threads_needed)(const backend_options&) = nullptr;  ///< that it starts in all

@@ -66,19 +66,4 @@ device_kind cpu_device_kind() {
           .make = make_cpu};
 }
 
-std::uint64_t packed_weight_bytes(const gguf_file& file) {
-  std::uint64_t bytes = 0;
-  for (const auto& tensor : file.tensors()) {
-    if (tensor.shape.size() < 2 || tensor.rows() == 1) {
-      bytes += (tensor.shape[0] + 31) / 32 * 32 * sizeof(float);
-    } else {
-      const auto packed = packed_shape(tensor.type, static_cast<std::uint32_t>(tensor.rows()),
-                                       static_cast<std::uint32_t>(tensor.shape[0]));
-      bytes += (packed_bytes(packed) + 63) / 64 * 64;
-    }
-  }
-  constexpr std::uint64_t page = 4096;
-  return (bytes + page - 1) / page * page;
-}
-
 }  // namespace troupe::gpu

@@ -15,10 +15,6 @@ struct cpu_options {
 /// Throws std::invalid_argument naming option and value.
 cpu_options read_cpu_options(const backend_options&);
 
-/// Bytes of the weights as repacked; the mapped file, which the kernel can drop, counts for
-/// nothing.
-std::uint64_t packed_weight_bytes(const gguf_file&);
-
 device_kind cpu_device_kind();
 
 }  // namespace troupe::gpu

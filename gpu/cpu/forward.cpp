@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 #include "gpu/cpu/kernels/kernel_costs.hpp"
 
@@ -34,6 +35,7 @@ constexpr std::uint32_t layers_per_fine = 10;
 /// costs are in cycles, roughly.
 chunking cut(std::uint32_t units, std::uint32_t unit_blocks, std::uint32_t rows,
              std::uint32_t threads) {
+  // Nothing to share: one chunk, and no row or panel is loaded twice.
   if (threads == 1) return {units, static_cast<std::uint32_t>(round_up(rows, tile_rows)), 1};
   chunking c;
   c.height =
@@ -51,7 +53,12 @@ chunking cut(std::uint32_t units, std::uint32_t unit_blocks, std::uint32_t rows,
 
 forward_pass::forward_pass(const model_config& config, const model_weights& weights,
                            const kv_pool& kv, const kernel_table& kernels, worker_pool& workers)
-    : config_(config), weights_(weights), kv_(kv), kernels_(kernels), workers_(workers) {
+    : config_(config),
+      weights_(weights),
+      kv_(kv),
+      kernels_(kernels),
+      family_(kernels_of(*config.family, kernels)),
+      workers_(workers) {
   hidden_stride_ = round_up(config.width, block_cols);
   q_stride_ = round_up(config.heads * config.head_dim, block_cols);
   kv_stride_ = round_up(config.kv_heads * config.head_dim, block_cols);
@@ -63,6 +70,8 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
   std::memset(region_.data(), 0, region_.size());
   take_all();
 
+  // Angles in double: at 8,000 radians neighbouring floats are 0.0005 apart. Each
+  // cosine stands twice and each sine with both signs, so that rotating a pair is one multiply-add.
   for (std::uint32_t position = 0; position < config.context; ++position) {
     for (std::uint32_t d = 0; d < config.head_dim; d += 2) {
       const double inverse = std::pow(static_cast<double>(config.rope_base),
@@ -75,6 +84,20 @@ forward_pass::forward_pass(const model_config& config, const model_weights& weig
       s[0] = -s[1];
     }
   }
+}
+
+forward_pass::family_kernels forward_pass::kernels_of(const architecture& family,
+                                                      const kernel_table& kernels) {
+  static_assert(computes == common_abilities, "what this device lacks is refused with the file");
+  if (const auto missing = lacking(family.needs(), computes); !missing.empty()) {
+    throw std::invalid_argument("architecture " + std::string(family.name) + " needs " + missing +
+                                ", which the cpu device lacks");
+  }
+  family_kernels out{};
+  if (family.norm == ability::rms_norm) out.norm = kernels.rms_norm;
+  if (family.positions == ability::rope_pairs) out.positions = kernels.rope;
+  if (family.activation == ability::silu_gate) out.activation = kernels.gate_up;
+  return out;
 }
 
 /// Everything, as far as some matrix reads it.
@@ -203,8 +226,8 @@ void forward_pass::normalize(const float* weight, const std::uint32_t* rows, std
                              const activation& out) {
   constexpr std::uint32_t step = 8;
   workers_.run((count + step - 1) / step, [&](std::uint32_t chunk) {
-    kernels_.rms_norm({hidden_, hidden_stride_, rows, weight, config_.width, config_.norm_eps,
-                       chunk * step, std::min(count, chunk * step + step), out});
+    family_.norm({hidden_, hidden_stride_, rows, weight, config_.width, config_.norm_eps,
+                  chunk * step, std::min(count, chunk * step + step), out});
   });
 }
 
@@ -229,6 +252,7 @@ void forward_pass::multiply(std::span<const product> products, std::uint32_t row
     matmul_params p{
         s.what->weights, s.begin,        s.end,      row, std::min(rows, row + c.height), in,
         s.what->out,     s.what->stride, s.what->add};
+    // The rest of the codes is a second product that adds to the first, with the same kernel.
     kernels_.matmul(p);
     if (!in.rest_codes || !is_quantized(s.what->weights->kind)) return;
     p.in = in.rest();
@@ -241,9 +265,10 @@ void forward_pass::rotate_and_store(const step_segment& segment, const kv_view& 
   constexpr std::uint32_t step = 4;
   const std::uint32_t rows = static_cast<std::uint32_t>(segment.tokens.size());
   workers_.run((rows + step - 1) / step, [&](std::uint32_t chunk) {
-    kernels_.rope({q_, q_stride_, k_, v_, kv_stride_, config_.heads, config_.kv_heads,
-                   config_.head_dim, cosines_, sines_, segment.positions.data(),
-                   segment.blocks.data(), kv, chunk * step, std::min(rows, chunk * step + step)});
+    family_.positions({q_, q_stride_, k_, v_, kv_stride_, config_.heads, config_.kv_heads,
+                       config_.head_dim, cosines_, sines_, segment.positions.data(),
+                       segment.blocks.data(), kv, chunk * step,
+                       std::min(rows, chunk * step + step)});
   });
 }
 
@@ -251,6 +276,7 @@ void forward_pass::rotate_and_store(const step_segment& segment, const kv_view& 
 std::uint32_t forward_pass::attention_rows(std::uint32_t rows, std::uint32_t heads) const {
   const std::uint32_t least = std::max(1u, query_pass / heads);
   const std::uint32_t most = std::max(1u, query_tile / heads);
+  // Four tiles a thread: fewer, and a thread that loses its core holds up all the others.
   const std::uint32_t fair = rows * (config_.heads / heads) / (4 * workers_.threads());
   return std::clamp(fair / least * least, std::min(least, most), most);
 }
@@ -298,7 +324,8 @@ void forward_pass::attend_piece(const attention_piece& piece) {
   cut_tile& cut = cut_tiles_[piece.cut];
   float* sums = split_sums_ + cut.sums;
   kernels_.attention_splits(tile, piece.begin, piece.end, sums);
-  // Whoever does the last piece sees all sums and merges them, in index order whoever that is.
+  // The thread that ends the last piece sees the sums of all and merges them in index order, so the
+  // bits do not depend on which thread that is.
   if (std::atomic_ref(cut.left).fetch_sub(1, std::memory_order_acq_rel) == 1) {
     kernels_.attention_merge(tile, sums);
   }
@@ -320,8 +347,8 @@ void forward_pass::gate_and_up(const layer_weights& layer, std::uint32_t rows) {
   workers_.run(columns * c.stripes, [&](std::uint32_t chunk) {
     const std::uint32_t block = chunk / c.stripes * c.width;
     const std::uint32_t row = chunk % c.stripes * c.height;
-    kernels_.gate_up({&layer.gate, &layer.up, block, std::min(gated_.blocks, block + c.width), row,
-                      std::min(rows, row + c.height), normed_, gated_});
+    family_.activation({&layer.gate, &layer.up, block, std::min(gated_.blocks, block + c.width),
+                        row, std::min(rows, row + c.height), normed_, gated_});
   });
 }
 

@@ -10,6 +10,7 @@
 #include "gpu/cpu/step_profile.hpp"
 #include "gpu/cpu/threads/worker_pool.hpp"
 #include "gpu/cpu/weights/weights.hpp"
+#include "gpu/model/architecture.hpp"
 #include "gpu/step_layout.hpp"
 
 namespace troupe::gpu {
@@ -19,6 +20,10 @@ class forward_pass {
   static constexpr std::uint32_t segment_rows = 512;  ///< most rows of one segment
   static constexpr std::uint32_t logit_rows = 32;     ///< most rows of logits at a time
 
+  /// What it computes; the check of a model's file refuses families that need more.
+  static constexpr ability_set computes{ability::rms_norm, ability::rope_pairs, ability::silu_gate};
+
+  /// Throws std::invalid_argument for a family that needs more than it computes.
   forward_pass(const model_config& config, const model_weights& weights, const kv_pool& kv,
                const kernel_table& kernels, worker_pool& workers);
 
@@ -29,10 +34,18 @@ class forward_pass {
   std::size_t logit_stride() const { return logit_stride_; }
   /// Of the working buffers, in whole pages.
   std::uint64_t bytes() const { return region_.size(); }
-  /// Every kernel's time is told to it from now on; null: to nobody. It must outlive the runs.
+  /// Records the time of every kernel from now on; null: stops. It must outlive the runs.
   void profile_to(step_profile* profile) { profile_ = profile; }
 
  private:
+  /// The kernels of what differs between families, by the row of the model's own.
+  struct family_kernels {
+    decltype(kernel_table::rms_norm) norm;
+    decltype(kernel_table::rope) positions;
+    decltype(kernel_table::gate_up) activation;
+  };
+  static family_kernels kernels_of(const architecture& family, const kernel_table& kernels);
+
   struct product {
     const packed_matrix* weights;
     float* out;
@@ -55,7 +68,7 @@ class forward_pass {
   void attend_piece(const attention_piece& piece);
   void quantize_attention(std::uint32_t rows);
   void gate_and_up(const layer_weights& layer, std::uint32_t rows);
-  /// Costs are counted only when somebody wants to know: `cost` is called then.
+  /// `cost` is called only while a profile is kept.
   template <class Cost>
   void lap(kernel_kind kind, Cost&& cost) {
     if (profile_) profile_->lap(kind, cost());
@@ -65,6 +78,7 @@ class forward_pass {
   const model_weights& weights_;
   const kv_pool& kv_;
   const kernel_table& kernels_;
+  const family_kernels family_;
   worker_pool& workers_;
   memory_region region_;
   std::size_t counted_bytes_ = 0;

@@ -2,13 +2,16 @@
 
 #include <cmath>
 #include <filesystem>
-#include <initializer_list>
+#include <set>
 
+#include "gpu/model/architecture.hpp"
 #include "gpu/model/gguf/gguf_reader.hpp"
 
 namespace troupe::gpu {
 namespace {
 
+/// Far above any model there is; what they keep out are sums that overflow and memory that a
+/// damaged number would ask for.
 struct limits {
   static constexpr std::uint64_t layers = 1024;
   static constexpr std::uint64_t width = 1u << 16;
@@ -42,84 +45,124 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
   return out + "]";
 }
 
-enum class tensor_role { matrix, norm };
-
-void check_tensor(const gguf_file& file, const std::string& name, std::vector<std::uint64_t> shape,
-                  tensor_role role) {
-  const auto* tensor = file.find_tensor(name);
-  if (tensor == nullptr)
-    file.fail("tensor \"" + name + "\": missing, expected shape " + shape_text(shape));
-  auto found = tensor->shape;  // trailing dimensions of 1 say nothing
-  while (found.size() > shape.size() && found.back() == 1) found.pop_back();
-  if (found != shape) {
-    file.fail("tensor \"" + name + "\": shape is " + shape_text(tensor->shape) + ", expected " +
-              shape_text(shape));
+void check_tensor(const gguf_file& file, const model_tensor& wanted) {
+  const auto* tensor = file.find_tensor(wanted.name);
+  if (tensor == nullptr) {
+    if (wanted.optional) return;
+    file.fail("tensor \"" + wanted.name + "\": missing, expected shape " +
+              shape_text(wanted.shape));
   }
-  if (role == tensor_role::norm && tensor->type != tensor_type::f32) {
-    file.fail("tensor \"" + name + "\": type is " + name_of(tensor->type) +
+  // Some writers pad every shape to four dimensions.
+  auto found = tensor->shape;  // trailing dimensions of 1 say nothing
+  while (found.size() > wanted.shape.size() && found.back() == 1) found.pop_back();
+  if (found != wanted.shape) {
+    file.fail("tensor \"" + wanted.name + "\": shape is " + shape_text(tensor->shape) +
+              ", expected " + shape_text(wanted.shape));
+  }
+  if (wanted.is_vector() && tensor->type != tensor_type::f32) {
+    file.fail("tensor \"" + wanted.name + "\": type is " + name_of(tensor->type) +
               ", expected F32 for a norm");
   }
 }
 
-void check_layer(const gguf_file& file, const model_config& config, std::uint32_t layer) {
-  const auto prefix = "blk." + std::to_string(layer) + ".";
-  const std::uint64_t width = config.width, ffn_width = config.ffn_width;
-  const std::uint64_t kv_width = std::uint64_t{config.kv_heads} * config.head_dim;
-  check_tensor(file, prefix + "attn_norm.weight", {width}, tensor_role::norm);
-  check_tensor(file, prefix + "attn_q.weight", {width, width}, tensor_role::matrix);
-  check_tensor(file, prefix + "attn_k.weight", {width, kv_width}, tensor_role::matrix);
-  check_tensor(file, prefix + "attn_v.weight", {width, kv_width}, tensor_role::matrix);
-  check_tensor(file, prefix + "attn_output.weight", {width, width}, tensor_role::matrix);
-  check_tensor(file, prefix + "ffn_norm.weight", {width}, tensor_role::norm);
-  check_tensor(file, prefix + "ffn_gate.weight", {width, ffn_width}, tensor_role::matrix);
-  check_tensor(file, prefix + "ffn_up.weight", {width, ffn_width}, tensor_role::matrix);
-  check_tensor(file, prefix + "ffn_down.weight", {ffn_width, width}, tensor_role::matrix);
-}
-
-/// Everything the forward pass would have to apply is named here; a tensor that it would leave out
-/// (a bias, rope factors, an expert) would make the answers silently wrong.
-void check_nothing_else(const gguf_file& file, const model_config& config) {
-  const std::size_t expected =
-      2 + (config.tied_embeddings ? 0 : 1) + std::size_t{config.layers} * 9;
-  if (file.tensors().size() == expected) return;
-  constexpr std::string_view parts[] = {
-      "attn_norm.weight", "attn_q.weight",      "attn_k.weight",
-      "attn_v.weight",    "attn_output.weight", "ffn_norm.weight",
-      "ffn_gate.weight",  "ffn_up.weight",      "ffn_down.weight"};
+/// Every tensor of the family with its shape, and no other: one that the forward pass would leave
+/// out (a bias, rope factors, an expert) would make the answers silently wrong.
+void check_tensors(const gguf_file& file, const model_config& config) {
+  std::set<std::string, std::less<>> known;
+  for (const auto& wanted : all_tensors(config)) {
+    check_tensor(file, wanted);
+    known.insert(wanted.name);
+  }
   for (const auto& tensor : file.tensors()) {
-    const std::string_view name = tensor.name;
-    if (name == "token_embd.weight" || name == "output_norm.weight" || name == "output.weight")
-      continue;
-    bool known = false;
-    if (name.starts_with("blk.") && name.find('.', 4) != name.npos) {
-      const auto dot = name.find('.', 4);
-      for (const auto part : parts) known = known || name.substr(dot + 1) == part;
-      std::uint64_t layer = 0;
-      for (const char c : name.substr(4, dot - 4)) {
-        known = known && c >= '0' && c <= '9' && layer < limits::layers;
-        layer = layer * 10 + static_cast<std::uint64_t>(static_cast<unsigned char>(c) & 15u);
-      }
-      known = known && layer < config.layers;
+    if (known.find(tensor.name) == known.end()) {
+      file.fail("tensor " + shown(tensor.name) + ": not part of the " +
+                std::string(config.family->name) + " architecture as supported here");
     }
-    if (!known)
-      file.fail("tensor " + shown(name) + ": not part of the llama architecture as supported here");
   }
 }
 
-void check_rope(const gguf_file& file, const model_config& config) {
-  const std::string head_dim = std::to_string(config.head_dim);
-  for (const char* key : {"llama.rope.dimension_count", "llama.attention.key_length",
-                          "llama.attention.value_length"}) {
-    const auto value = file.find_uint(key);
-    if (value && *value != config.head_dim) {
-      file.fail(std::string(key) + ": " + std::to_string(*value) +
-                ", expected the head dimension " + head_dim);
+/// Refuses, by what is missing, a model that needs more than the device computes.
+void check_computed(const gguf_file& file, const architecture& family, const ability_set& needed,
+                    const ability_set& computed) {
+  if (const auto missing = lacking(needed, computed); !missing.empty()) {
+    file.fail("architecture \"" + std::string(family.name) + "\" needs " + missing +
+              ", which this device lacks");
+  }
+}
+
+const architecture& family_of(const gguf_file& file, const ability_set& computed,
+                              std::span<const architecture> families) {
+  const auto& name = file.get_string("general.architecture");
+  const auto* family = find_architecture(name, families);
+  if (family == nullptr) {
+    std::string supported;
+    for (const auto& row : families) {
+      if (!lacking(row.needs(), computed).empty()) continue;
+      supported += (supported.empty() ? "" : ", ") + shown(row.name);
     }
+    file.fail("general.architecture: " + shown(name) + ", supported is " + supported);
   }
-  if (const auto* scaling = file.find_string("llama.rope.scaling.type");
-      scaling != nullptr && *scaling != "none") {
-    file.fail("llama.rope.scaling.type: " + shown(*scaling) + ", supported is \"none\"");
+  // Before any dimension: a family's own keys may mean what no check here knows.
+  check_computed(file, *family, family->needs(), computed);
+  return *family;
+}
+
+/// A head's length from the file, or from the width where the file leaves it out. What keys, values
+/// and positions disagree about is not computed by every device.
+void read_heads(const gguf_file& file, model_config& config, const ability_set& computed) {
+  const auto& family = *config.family;
+  const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  const auto key = [&](std::string_view what) { return family.key(what); };
+  config.heads = dimension(file, key(keys::heads), limits::heads);
+  config.kv_heads = config.heads;
+  if (file.find_uint(key(keys::kv_heads))) {
+    config.kv_heads = dimension(file, key(keys::kv_heads), limits::heads);
   }
+  const bool given = file.find_uint(key(keys::key_length)).has_value();
+  if (!given && config.width % config.heads != 0) {
+    file.fail(key(keys::heads) + ": " + number(config.heads) +
+              ", expected a divisor of the embedding length " + number(config.width));
+  }
+  if (config.heads % config.kv_heads != 0) {
+    file.fail(key(keys::kv_heads) + ": " + number(config.kv_heads) +
+              ", expected a divisor of the head count " + number(config.heads));
+  }
+  config.head_dim =
+      given ? dimension(file, key(keys::key_length), limits::width) : config.width / config.heads;
+  if (config.head_dim % 2 != 0) {
+    file.fail(
+        given ? key(keys::key_length) + ": " + number(config.head_dim) + ", expected an even number"
+              : key(keys::heads) + ": " + number(config.heads) + " makes the head dimension " +
+                    number(config.head_dim) + ", expected an even one");
+  }
+  const auto value_length =
+      file.find_uint(key(keys::value_length)).value_or(config.width / config.heads);
+  // What llama.cpp assumes where the file says nothing.
+  const auto rotated = file.find_uint(key(keys::rope_dimensions)).value_or(config.head_dim);
+  if (rotated > config.head_dim) {
+    file.fail(key(keys::rope_dimensions) + ": " + number(rotated) +
+              ", expected at most the head dimension " + number(config.head_dim));
+  }
+  ability_set needed;
+  if (value_length != config.head_dim) needed.add(ability::unequal_heads);
+  if (rotated != config.head_dim) needed.add(ability::partial_rope);
+  check_computed(file, family, needed, computed);
+}
+
+void check_rope_scaling(const gguf_file& file, const architecture& family) {
+  const auto key = family.key(keys::rope_scaling);
+  if (const auto* scaling = file.find_string(key); scaling != nullptr && *scaling != "none") {
+    file.fail(key + ": " + shown(*scaling) + ", supported is \"none\"");
+  }
+}
+
+/// A dimension that the activations' blocks of 32 must fill.
+std::uint32_t blocked(const gguf_file& file, const std::string& key, std::uint64_t most) {
+  const auto value = dimension(file, key, most);
+  if (value % 32 != 0) {
+    file.fail(key + ": " + std::to_string(value) + ", expected a multiple of 32");
+  }
+  return value;
 }
 
 std::string shown_name(const gguf_file& file) {
@@ -131,50 +174,26 @@ std::string shown_name(const gguf_file& file) {
 }  // namespace
 
 model_config model_config::from_gguf(const gguf_file& file) {
-  const auto& architecture = file.get_string("general.architecture");
-  if (architecture != "llama") {
-    file.fail("general.architecture: " + shown(architecture) + ", supported is \"llama\"");
-  }
+  return from_gguf(file, common_abilities, architectures());
+}
+
+model_config model_config::from_gguf(const gguf_file& file, const ability_set& computed,
+                                     std::span<const architecture> families) {
   model_config config;
+  config.family = &family_of(file, computed, families);
+  const auto key = [&](std::string_view what) { return config.family->key(what); };
   config.name = shown_name(file);
   config.file_bytes = file.size_bytes();
-  config.layers = dimension(file, "llama.block_count", limits::layers);
-  config.width = dimension(file, "llama.embedding_length", limits::width);
-  config.ffn_width = dimension(file, "llama.feed_forward_length", limits::ffn_width);
-  config.heads = dimension(file, "llama.attention.head_count", limits::heads);
-  config.kv_heads = config.heads;
-  if (file.find_uint("llama.attention.head_count_kv")) {
-    config.kv_heads = dimension(file, "llama.attention.head_count_kv", limits::heads);
-  }
-  config.context = dimension(file, "llama.context_length", limits::context);
-
-  const auto found = [](std::uint32_t value) { return std::to_string(value); };
-  if (config.width % 32 != 0) {
-    file.fail("llama.embedding_length: " + found(config.width) + ", expected a multiple of 32");
-  }
-  if (config.ffn_width % 32 != 0) {
-    file.fail("llama.feed_forward_length: " + found(config.ffn_width) +
-              ", expected a multiple of 32");
-  }
-  if (config.width % config.heads != 0) {
-    file.fail("llama.attention.head_count: " + found(config.heads) +
-              ", expected a divisor of the embedding length " + found(config.width));
-  }
-  if (config.heads % config.kv_heads != 0) {
-    file.fail("llama.attention.head_count_kv: " + found(config.kv_heads) +
-              ", expected a divisor of the head count " + found(config.heads));
-  }
-  config.head_dim = config.width / config.heads;
-  if (config.head_dim % 2 != 0) {
-    file.fail("llama.attention.head_count: " + found(config.heads) + " makes the head dimension " +
-              found(config.head_dim) + ", expected an even one");
-  }
-  check_rope(file, config);
-  config.rope_base =
-      positive_float(file, "llama.rope.freq_base",
-                     file.find_float("llama.rope.freq_base").value_or(10000.0), 1e12);
-  config.norm_eps = positive_float(file, "llama.attention.layer_norm_rms_epsilon",
-                                   file.get_float("llama.attention.layer_norm_rms_epsilon"), 1.0);
+  config.layers = dimension(file, key(keys::layers), limits::layers);
+  config.width = blocked(file, key(keys::width), limits::width);
+  config.ffn_width = blocked(file, key(keys::ffn_width), limits::ffn_width);
+  config.context = dimension(file, key(keys::context), limits::context);
+  read_heads(file, config, computed);
+  check_rope_scaling(file, *config.family);
+  config.rope_base = positive_float(file, key(keys::rope_base),
+                                    file.find_float(key(keys::rope_base)).value_or(10000.0), 1e12);
+  const auto epsilon = key(config.family->norm_epsilon);
+  config.norm_eps = positive_float(file, epsilon, file.get_float(epsilon), 1.0);
 
   const auto vocab = file.get_strings("tokenizer.ggml.tokens").size();
   if (vocab < 1 || vocab > limits::vocab) {
@@ -182,14 +201,13 @@ model_config model_config::from_gguf(const gguf_file& file) {
               std::to_string(limits::vocab));
   }
   config.vocab = static_cast<std::uint32_t>(vocab);
-  check_tensor(file, "token_embd.weight", {config.width, config.vocab}, tensor_role::matrix);
-  check_tensor(file, "output_norm.weight", {config.width}, tensor_role::norm);
-  config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
-  if (!config.tied_embeddings) {
-    check_tensor(file, "output.weight", {config.width, config.vocab}, tensor_role::matrix);
+  check_tensors(file, config);
+  // The head is optional in every family; a file without one shares the embedding's tensor.
+  config.tied_embeddings = true;  // until the head is a tensor of its own
+  for (const auto& tensor : model_tensors(config)) {
+    if (tensor.slot == weight_slot::head && file.find_tensor(tensor.name) != nullptr)
+      config.tied_embeddings = false;
   }
-  for (std::uint32_t layer = 0; layer < config.layers; ++layer) check_layer(file, config, layer);
-  check_nothing_else(file, config);
   return config;
 }
 

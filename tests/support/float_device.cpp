@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpu/host_limits.hpp"
+#include "gpu/model/architecture.hpp"
 
 namespace troupe::test {
 namespace {
@@ -132,9 +133,9 @@ gpu::device_kind float_device::kind() {
           .kv_dtypes = {gpu::kv_f32},
           .present = [] { return true; },
           .weight_bytes =
-              [](const gpu::gguf_file& file) {
+              [](std::span<const gpu::gguf_tensor> tensors) {
                 std::uint64_t bytes = 0;
-                for (const auto& tensor : file.tensors())
+                for (const auto& tensor : tensors)
                   bytes += tensor.rows() * tensor.shape[0] * sizeof(float);
                 return bytes;
               },
@@ -166,20 +167,28 @@ float_device::float_device(std::shared_ptr<const gpu::loaded_model> model,
     group_begins_.push_back(bytes / sizeof(float));
     bytes += group.blocks * info_.kv.block_bytes(g);
   }
-  // NaN until written, so that a block read before it is written shows in the answer.
+  // What nobody wrote is not a number: a block read before it is written shows in the answer.
   pool_.assign(bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
 
-  embedding_ = read("token_embd.weight");
-  head_ = config.tied_embeddings ? embedding_ : read("output.weight");
-  output_norm_ = read("output_norm.weight").values;
+  using gpu::weight_slot;
+  const auto take = [&](const std::vector<gpu::model_tensor>& tensors, weight_slot slot) {
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const auto& one) { return one.slot == slot; });
+    return read(found->name);
+  };
+  const auto whole = gpu::model_tensors(config);
+  embedding_ = take(whole, weight_slot::token_embedding);
+  head_ = config.tied_embeddings ? embedding_ : take(whole, weight_slot::head);
+  output_norm_ = take(whole, weight_slot::output_norm).values;
   for (std::uint32_t i = 0; i < config.layers; ++i) {
-    const auto of = [&](const char* part) { return read("blk." + std::to_string(i) + "." + part); };
-    layers_.push_back({of("attn_norm.weight").values, of("ffn_norm.weight").values,
-                       of("attn_q.weight"), of("attn_k.weight"), of("attn_v.weight"),
-                       of("attn_output.weight"), of("ffn_gate.weight"), of("ffn_up.weight"),
-                       of("ffn_down.weight")});
+    const auto layer = gpu::layer_tensors(config, i);
+    const auto of = [&](weight_slot slot) { return take(layer, slot); };
+    layers_.push_back({of(weight_slot::attention_norm).values, of(weight_slot::ffn_norm).values,
+                       of(weight_slot::q), of(weight_slot::k), of(weight_slot::v),
+                       of(weight_slot::attention_output), of(weight_slot::gate),
+                       of(weight_slot::up), of(weight_slot::down)});
   }
-  info_.weight_bytes = kind().weight_bytes(model_->file);
+  info_.weight_bytes = kind().weight_bytes(model_->file.tensors());
 }
 
 float_device::~float_device() {

@@ -27,7 +27,9 @@ struct tiny_llama {
   float rope_base = 10000.0f;
   /// Of token_embd, attn_v and ffn_down, as files of mixed types have it; none: `type`.
   std::optional<std::uint32_t> other_type = std::nullopt;
-  float query_spread = 1.0f;  ///< widens attn_q: attention looks at few tokens instead of all
+  float query_spread = 1.0f;   ///< widens attn_q: attention looks at few tokens instead of all
+  std::uint32_t head_dim = 0;  ///< 0: width / heads, and the file does not say it
+  std::uint32_t head_length() const { return head_dim != 0 ? head_dim : width / heads; }
 };
 
 /// The bits of a half-precision number, rounded towards zero; not for infinities.
@@ -159,7 +161,11 @@ inline gguf_writer tiny_llama_metadata(const tiny_llama& model) {
       .u32("llama.attention.head_count_kv", model.kv_heads);
   file.f32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
       .f32("llama.rope.freq_base", model.rope_base);
-  file.u32("llama.rope.dimension_count", model.width / model.heads);
+  file.u32("llama.rope.dimension_count", model.head_length());
+  if (model.head_dim != 0) {
+    file.u32("llama.attention.key_length", model.head_dim);
+    file.u32("llama.attention.value_length", model.head_dim);
+  }
   const auto vocabulary = tiny_vocabulary_of_bytes();
   file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "smollm");
   file.texts("tokenizer.ggml.tokens", vocabulary.tokens)
@@ -178,7 +184,8 @@ inline gguf_writer tiny_llama_metadata(const tiny_llama& model) {
 inline void add_tiny_llama_tensors(gguf_writer& file, const tiny_llama& model) {
   std::mt19937_64 random(model.seed);
   const std::uint64_t width = model.width, ffn_width = model.ffn_width;
-  const std::uint64_t kv_width = width / model.heads * model.kv_heads,
+  const std::uint64_t q_width = std::uint64_t{model.heads} * model.head_length(),
+                      kv_width = std::uint64_t{model.kv_heads} * model.head_length(),
                       vocab = tiny_vocabulary_of_bytes().tokens.size();
   const std::uint32_t other = model.other_type.value_or(model.type);
   const auto matrix = [&](const std::string& name, std::uint64_t in, std::uint64_t out,
@@ -198,10 +205,10 @@ inline void add_tiny_llama_tensors(gguf_writer& file, const tiny_llama& model) {
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     const auto prefix = "blk." + std::to_string(layer) + ".";
     norm(prefix + "attn_norm.weight");
-    matrix(prefix + "attn_q.weight", width, width, model.type, model.query_spread);
+    matrix(prefix + "attn_q.weight", width, q_width, model.type, model.query_spread);
     matrix(prefix + "attn_k.weight", width, kv_width, model.type);
     matrix(prefix + "attn_v.weight", width, kv_width, other);
-    matrix(prefix + "attn_output.weight", width, width, model.type);
+    matrix(prefix + "attn_output.weight", q_width, width, model.type);
     norm(prefix + "ffn_norm.weight");
     matrix(prefix + "ffn_gate.weight", width, ffn_width, model.type);
     matrix(prefix + "ffn_up.weight", width, ffn_width, model.type);

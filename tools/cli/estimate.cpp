@@ -10,6 +10,7 @@
 #include "config/log.hpp"
 #include "gpu/host_limits.hpp"
 #include "gpu/make_backend.hpp"
+#include "gpu/model/architecture.hpp"
 #include "gpu/model/gguf/gguf.hpp"
 #include "gpu/model/gguf/split_model.hpp"
 #include "tools/cli/memory_plan.hpp"
@@ -115,27 +116,30 @@ void read_model(const std::string& path, memory_estimate& e) {
   const auto file = gpu::gguf_file::open_any(path);
   // The sizes of one part would be reported as those of the model.
   if (const auto split = gpu::split_refusal(file); !split.empty()) file.fail(split);
+  namespace keys = gpu::keys;
   const auto prefix = file.get_string("general.architecture") + ".";
   const auto positive = [&](const std::string& key, std::uint64_t value) {
     if (value == 0 || value > 1u << 24)
       file.fail(key + ": " + std::to_string(value) + ", expected 1 to 16777216");
     return value;
   };
-  const auto get = [&](const std::string& key) {
-    return positive(prefix + key, file.get_uint(prefix + key));
+  const auto get = [&](std::string_view what) {
+    const auto key = prefix + std::string(what);
+    return positive(key, file.get_uint(key));
   };
-  const auto find = [&](const std::string& key, std::uint64_t otherwise) {
-    return positive(prefix + key, file.find_uint(prefix + key).value_or(otherwise));
+  const auto find = [&](std::string_view what, std::uint64_t otherwise) {
+    const auto key = prefix + std::string(what);
+    return positive(key, file.find_uint(key).value_or(otherwise));
   };
   const auto* name = file.find_string("general.name");
   e.name = name != nullptr && !name->empty() ? *name : path;
-  e.layers = get("block_count");
-  e.width = get("embedding_length");
-  e.heads = get("attention.head_count");
-  e.kv_heads = find("attention.head_count_kv", e.heads);
-  e.head_dim = find("attention.key_length", std::max<std::uint64_t>(1, e.width / e.heads));
-  e.ffn = file.find_uint(prefix + "feed_forward_length").value_or(0);
-  const auto trained = get("context_length");
+  e.layers = get(keys::layers);
+  e.width = get(keys::width);
+  e.heads = get(keys::heads);
+  e.kv_heads = find(keys::kv_heads, e.heads);
+  e.head_dim = find(keys::key_length, std::max<std::uint64_t>(1, e.width / e.heads));
+  e.ffn = file.find_uint(prefix + std::string(keys::ffn_width)).value_or(0);
+  const auto trained = get(keys::context);
   e.context = e.context == 0 ? trained : std::min(e.context, trained);
   const auto* tokens = file.find_strings("tokenizer.ggml.tokens");
   e.vocab = tokens == nullptr ? 0 : tokens->size();
@@ -143,7 +147,7 @@ void read_model(const std::string& path, memory_estimate& e) {
   try {
     const auto loadable = gpu::gguf_file::open(path);
     gpu::model_config::from_gguf(loadable);  // throws for what the server would refuse
-    e.weight_bytes = gpu::choose_device("auto").weight_bytes(loadable);
+    e.weight_bytes = gpu::choose_device("auto").weight_bytes(loadable.tensors());
     e.weight_source = "resident as repacked";
   } catch (const gpu::model_error&) {
     e.weight_bytes = e.file_bytes;
@@ -176,12 +180,27 @@ void read_dimensions(arguments& a, memory_estimate& e) {
   if (found == weight_types.end())
     return a.problem("--weight-type: '" + type + "' is not one of " + weight_type_names());
   if (e.vocab == 0 || e.ffn == 0) return;
-  // At the highest values above this stays below 2^53.
-  const auto attention = 2 * e.width * e.head_dim * (e.heads + e.kv_heads);
-  const auto parameters = e.layers * (attention + 3 * e.width * e.ffn) + 2 * e.vocab * e.width;
-  e.weight_bytes = parameters * gpu::block_bytes(*found) / gpu::block_elements(*found);
-  e.weight_source = fmt::format("as {}: {} parameters of a Llama with an output head of its own",
-                                type, parameters);
+  gpu::model_config shape;
+  shape.family = &gpu::architectures().front();
+  shape.layers = static_cast<std::uint32_t>(e.layers);
+  shape.width = static_cast<std::uint32_t>(e.width);
+  shape.ffn_width = static_cast<std::uint32_t>(e.ffn);
+  shape.heads = static_cast<std::uint32_t>(e.heads);
+  shape.kv_heads = static_cast<std::uint32_t>(e.kv_heads);
+  shape.head_dim = static_cast<std::uint32_t>(e.head_dim);
+  shape.vocab = static_cast<std::uint32_t>(e.vocab);
+  // Each tensor as the device repacks it; at the highest values above the sum stays below 2^53.
+  std::vector<gpu::gguf_tensor> tensors;
+  std::uint64_t parameters = 0;
+  for (const auto& one : gpu::all_tensors(shape)) {
+    tensors.push_back({one.name, one.is_vector() ? gpu::tensor_type::f32 : *found, one.shape, {}});
+    parameters += one.shape[0] * tensors.back().rows();
+  }
+  e.weight_bytes = gpu::choose_device("auto").weight_bytes(tensors);
+  e.weight_source = fmt::format(
+      "repacked from {}: {} parameters of a Llama with an output head of "
+      "its own",
+      type, parameters);
 }
 
 }  // namespace

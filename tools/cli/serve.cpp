@@ -189,7 +189,7 @@ int run(runtime_config& config) {
   const double model_seconds = seconds();
   const auto& kind = gpu::choose_device(options.device);
   const auto pool = plan_pool(config, gpu::kv_format_of(kind, model->config, options),
-                              kind.weight_bytes(model->file), kind.available_memory());
+                              kind.weight_bytes(model->file.tensors()), kind.available_memory());
   if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
   options.num_blocks = pool.blocks;
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);

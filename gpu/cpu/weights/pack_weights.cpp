@@ -11,6 +11,8 @@ namespace troupe::gpu {
 
 namespace {
 
+constexpr std::size_t line_bytes = 64;  ///< of the cache, and of one operand of a dot product
+
 std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
@@ -154,7 +156,7 @@ packed_matrix packed_shape(tensor_type type, std::uint32_t rows, std::uint32_t c
   m.blocks = (cols + block_cols - 1) / block_cols;
   const panel_scales form = scales_of(m.kind);
   if (form.quantized) {
-    m.codes_offset = round_up(m.blocks * form.scale_bytes(), 64);
+    m.codes_offset = round_up(m.blocks * form.scale_bytes(), line_bytes);
     m.panel_bytes = m.codes_offset + m.blocks * form.code_bytes();
   } else {
     const std::size_t columns = std::size_t{m.blocks} * block_cols;
@@ -165,6 +167,30 @@ packed_matrix packed_shape(tensor_type type, std::uint32_t rows, std::uint32_t c
 
 std::size_t packed_bytes(const packed_matrix& m) {
   return m.panels * m.panel_bytes;
+}
+
+std::size_t padded_floats(std::uint64_t length) {
+  return round_up(length, block_cols);
+}
+
+std::uint64_t vector_bytes(std::uint64_t length) {
+  return round_up(padded_floats(length) * sizeof(float), line_bytes);
+}
+
+std::uint64_t matrix_bytes(const packed_matrix& m) {
+  return round_up(packed_bytes(m), line_bytes);
+}
+
+std::uint64_t packed_weight_bytes(std::span<const gguf_tensor> tensors) {
+  constexpr std::size_t page = 4096;  // memory_region takes whole ones
+  std::uint64_t bytes = 0;
+  for (const auto& t : tensors) {
+    const bool vector = t.shape.size() < 2 || t.rows() == 1;
+    bytes += vector ? vector_bytes(t.shape[0])
+                    : matrix_bytes(packed_shape(t.type, static_cast<std::uint32_t>(t.rows()),
+                                                static_cast<std::uint32_t>(t.shape[0])));
+  }
+  return round_up(bytes, page);
 }
 
 void pack_panels(const packed_matrix& m, tensor_type type, const std::byte* file_rows,

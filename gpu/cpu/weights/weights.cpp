@@ -7,6 +7,7 @@
 #include "gpu/cpu/kernels/embedding.hpp"
 #include "gpu/cpu/weights/pack_weights.hpp"
 #include "gpu/cpu/weights/panel_cache.hpp"
+#include "gpu/model/architecture.hpp"
 
 namespace troupe::gpu {
 
@@ -32,10 +33,26 @@ struct pending_vector {
   const gguf_tensor* tensor;
 };
 
-std::size_t padded_floats(const gguf_tensor& t) {
-  return (t.shape[0] + 31) / 32 * 32;
-}
+/// Which member of a layer each matrix of a layer fills, in the order in which they lie in memory.
+struct matrix_place {
+  weight_slot slot;
+  packed_matrix layer_weights::*member;
+};
+constexpr matrix_place matrix_places[] = {
+    {weight_slot::q, &layer_weights::q},       {weight_slot::k, &layer_weights::k},
+    {weight_slot::v, &layer_weights::v},       {weight_slot::attention_output, &layer_weights::o},
+    {weight_slot::gate, &layer_weights::gate}, {weight_slot::up, &layer_weights::up},
+    {weight_slot::down, &layer_weights::down}};
 
+struct vector_place {
+  weight_slot slot;
+  const float* layer_weights::*member;
+};
+constexpr vector_place vector_places[] = {
+    {weight_slot::attention_norm, &layer_weights::attention_norm},
+    {weight_slot::ffn_norm, &layer_weights::ffn_norm}};
+
+/// A norm: 32-bit floats as they are.
 void read_vector(const gguf_tensor& t, float* out) {
   embedding_row({t.type, t.data.data(), static_cast<std::uint32_t>(t.shape[0]), 0, out});
 }
@@ -54,33 +71,36 @@ struct model_weights::source {
 model_weights::source::source(const gguf_file& file, const model_config& config,
                               model_weights& to) {
   for (std::uint32_t i = 0; i < config.layers; ++i) {
-    const std::string prefix = "blk." + std::to_string(i) + ".";
-    const auto at = [&](const char* name) { return &tensor_of(file, prefix + name + ".weight"); };
     layer_weights& layer = to.layers_[i];
-    matrices.insert(matrices.end(), {{&layer.q, at("attn_q")},
-                                     {&layer.k, at("attn_k")},
-                                     {&layer.v, at("attn_v")},
-                                     {&layer.o, at("attn_output")},
-                                     {&layer.gate, at("ffn_gate")},
-                                     {&layer.up, at("ffn_up")},
-                                     {&layer.down, at("ffn_down")}});
-    vectors.push_back({&layer.attention_norm, at("attn_norm")});
-    vectors.push_back({&layer.ffn_norm, at("ffn_norm")});
+    for (const model_tensor& wanted : layer_tensors(config, i)) {
+      const gguf_tensor& tensor = tensor_of(file, wanted.name);
+      const auto before = matrices.size() + vectors.size();
+      for (const auto& place : matrix_places)
+        if (place.slot == wanted.slot) matrices.push_back({&(layer.*place.member), &tensor});
+      for (const auto& place : vector_places)
+        if (place.slot == wanted.slot) vectors.push_back({&(layer.*place.member), &tensor});
+      // The check of the file lets only such families through; a weight left out would be silent.
+      if (matrices.size() + vectors.size() == before)
+        file.fail("tensor " + wanted.name + ": the cpu device has no place for it");
+    }
   }
-  const gguf_tensor& embedding = tensor_of(file, "token_embd.weight");
-  if (config.tied_embeddings) {
-    matrices.push_back({&to.head_, &embedding});
-  } else {
-    matrices.push_back({&to.head_, &tensor_of(file, "output.weight")});
-    matrices.push_back({&to.embedding_, &embedding});
+  // The head is read in every step, so it follows the layers; an embedding of its own lies last.
+  const gguf_tensor *embedding = nullptr, *head = nullptr;
+  for (const model_tensor& wanted : model_tensors(config)) {
+    if (wanted.optional && file.find_tensor(wanted.name) == nullptr) continue;
+    const gguf_tensor& tensor = tensor_of(file, wanted.name);
+    if (wanted.slot == weight_slot::token_embedding) embedding = &tensor;
+    if (wanted.slot == weight_slot::head) head = &tensor;
+    if (wanted.slot == weight_slot::output_norm) vectors.push_back({&to.output_norm_, &tensor});
   }
-  vectors.push_back({&to.output_norm_, &tensor_of(file, "output_norm.weight")});
+  matrices.push_back({&to.head_, config.tied_embeddings ? embedding : head});
+  if (!config.tied_embeddings) matrices.push_back({&to.embedding_, embedding});
 
-  for (const pending_vector& v : vectors) bytes += padded_floats(*v.tensor) * 4;
+  for (const pending_vector& v : vectors) bytes += vector_bytes(v.tensor->shape[0]);
   for (const pending_matrix& m : matrices) {
     *m.matrix = packed_shape(m.tensor->type, static_cast<std::uint32_t>(m.tensor->rows()),
                              static_cast<std::uint32_t>(m.tensor->shape[0]));
-    bytes += (packed_bytes(*m.matrix) + 63) / 64 * 64;
+    bytes += matrix_bytes(*m.matrix);
   }
 }
 
@@ -106,7 +126,7 @@ std::uint64_t model_weights::offset_of(const void* piece) const {
 void model_weights::lay_out(const source& from) {
   region_ = memory_region(from.bytes);
   for (const pending_vector& v : from.vectors) {
-    *v.vector = reinterpret_cast<const float*>(region_.take(padded_floats(*v.tensor) * 4));
+    *v.vector = reinterpret_cast<const float*>(region_.take(padded_floats(v.tensor->shape[0]) * 4));
   }
   for (const pending_matrix& m : from.matrices) {
     m.matrix->data = region_.take(packed_bytes(*m.matrix));
@@ -122,6 +142,7 @@ void model_weights::pack(const gguf_file& file, const source& from, worker_pool&
     const pending_matrix* source;
     std::uint32_t begin, end;  // panels
   };
+  // 1,024 rows: enough work to be worth a claim, little enough that all threads end together.
   constexpr std::uint32_t chunk_panels = 64;
   std::vector<chunk> chunks;
   for (const pending_matrix& m : from.matrices) {
@@ -146,7 +167,7 @@ void model_weights::pack(const gguf_file& file, const source& from, worker_pool&
 void model_weights::use_cache(const gguf_file& file, const source& from, worker_pool& pool) {
   std::vector<std::uint64_t> layout;
   for (const pending_vector& v : from.vectors) {
-    layout.insert(layout.end(), {offset_of(*v.vector), padded_floats(*v.tensor)});
+    layout.insert(layout.end(), {offset_of(*v.vector), padded_floats(v.tensor->shape[0])});
   }
   for (const pending_matrix& pending : from.matrices) {
     const packed_matrix& m = *pending.matrix;
@@ -160,6 +181,7 @@ void model_weights::use_cache(const gguf_file& file, const source& from, worker_
   if (found) report_.why = cache.load({region_.data(), region_.size()});
   report_.panels = weight_report::panel_cache::used;
   if (found && report_.why.empty()) return;
+  // Panels are padded with zero weights that packing never writes.
   if (found) lay_out(from);  // packing needs zeroed memory, and the refused file left its own
   pack(file, from, pool);
   report_.panels =

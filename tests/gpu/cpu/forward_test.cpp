@@ -38,7 +38,8 @@ TEST_CASE("forward: the rest of the codes has memory where a layer takes it, and
   CHECK(bytes(10, f16, q8_0) == bytes(9, f16, q8_0) + rest);  // v alone
 }
 
-TEST_CASE("forward: codes take a byte and floats four, and neither is there for nobody", "[cpu]") {
+TEST_CASE("forward: codes take a byte and floats four, and only what some matrix reads has memory",
+          "[cpu]") {
   // One of each: the inputs of o are floats first, those of the others only where they are wanted.
   constexpr std::uint64_t width = 256, ffn = 512, rows = forward_pass::segment_rows;
   const auto bytes = [](std::uint32_t type) {

@@ -94,7 +94,7 @@ TEST_CASE("model_config: rope settings that would be ignored are refused") {
         "llama.rope.scaling.type: \"yarn\", supported is \"none\"");
   CHECK(with([](gguf_writer& w) { w.text("llama.rope.scaling.type", "none"); }) == "no error");
   CHECK(with([](gguf_writer& w) { w.u32("llama.attention.key_length", 8); }) ==
-        "llama.attention.key_length: 8, expected the head dimension 16");
+        "llama.rope.dimension_count: 16, expected at most the head dimension 8");
   CHECK(with([](gguf_writer& w) {
           w.tensor("rope_freqs.weight", {8}, 0, std::string(32, '\0'));
         }) == "tensor \"rope_freqs.weight\": not part of the llama architecture as supported here");

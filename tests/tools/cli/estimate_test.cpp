@@ -83,10 +83,17 @@ TEST_CASE(
 
 TEST_CASE("estimate: the weights of a 7B are 6.7 thousand million parameters", "[config]") {
   const auto given = plus(seven_billion, {"--vocab", "32000", "--ffn", "11008"});
-  const std::uint64_t parameters =
+  const std::uint64_t matrices =
       32ull * (4 * 4096ull * 4096 + 3 * 4096ull * 11008) + 2 * 32000ull * 4096;
-  CHECK(numbers(given)["weight_bytes"] == 2 * parameters);
-  CHECK(numbers(plus(given, {"--weight-type", "q4_0"}))["weight_bytes"] == parameters / 32 * 18);
+  const std::uint64_t norms = (2 * 32 + 1) * 4096ull;
+  CHECK(run(given, true).text.find("repacked from f16: 6738415616 parameters") !=
+        std::string::npos);
+  CHECK(numbers(given)["weight_bytes"] == 2 * matrices + 4 * norms);
+  CHECK(numbers(plus(given, {"--weight-type", "q4_0"}))["weight_bytes"] ==
+        matrices / 32 * 18 + 4 * norms);
+  // As panels its codes stay 4 bits and its scales become 32: 6 bits a weight, not the file's 4.5.
+  CHECK(numbers(plus(given, {"--weight-type", "q4_k"}))["weight_bytes"] ==
+        matrices / 8 * 6 + 4 * norms);
   const auto all = numbers(given);
   CHECK(all["total_bytes"] == all["weight_bytes"].get<std::uint64_t>() +
                                   all["pool_bytes"].get<std::uint64_t>() +

@@ -88,6 +88,15 @@ TEST_CASE("F005 inspect: a part of a split model is called that, and nothing els
   CHECK(says(answer, "gguf-split --merge"));
 }
 
+TEST_CASE("inspect: a family that the device does not compute is refused by what it needs",
+          "[config]") {
+  test::gguf_writer file;
+  file.text("general.architecture", "qwen2");
+  CHECK(says(inspected(file.bytes()),
+             "architecture \"qwen2\" needs rotary positions on halves of a head (NEOX) and biases, "
+             "which this device lacks"));
+}
+
 TEST_CASE("inspect: words are for a terminal, and control characters in names never reach it",
           "[config]") {
   auto file = test::tiny_llama_metadata({});

@@ -136,7 +136,7 @@ TEST_CASE("memory_plan: weights are counted as the device packs them", "[config]
       tiny.tied = tied;
       const test::temporary_file file{test::tiny_llama_bytes(tiny)};
       const auto model = gpu::load_model(file.path());
-      CHECK(gpu::choose_device("auto").weight_bytes(model->file) ==
+      CHECK(gpu::choose_device("auto").weight_bytes(model->file.tensors()) ==
             gpu::make_backend(model, {.num_blocks = 1})->info().weight_bytes);
     }
   }
