@@ -83,6 +83,24 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
           self->send(scheduler, core::denied{ask.lease});
         }
       },
+      [=](const core::fork_lease& ask) {
+        if (auto given = state->ledger.fork(ask)) {
+          state->watcher->on_pool(state->record());
+          self->send(scheduler, core::granted{ask.child, std::move(given->blocks), given->cached,
+                                              given->source});
+        } else {
+          self->send(scheduler, core::denied{ask.child});
+        }
+      },
+      [=](const core::drop_source& copied) {
+        const auto usable = state->ledger.drop_source(copied.lease);
+        if (!usable)
+          report_violation(*state->watcher,
+                           "a lease gave back a source block that it does not keep");
+        if (usable.value_or(0) == 0) return;
+        state->watcher->on_pool(state->record());
+        self->send(scheduler, core::released{copied.lease, *usable, true});
+      },
       [=](const core::publish& computed) {
         if (!state->ledger.publish(computed))
           report_violation(*state->watcher,

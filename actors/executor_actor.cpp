@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 /// Takes what the items hold: a step's plan is used once.
-gpu::step_batch to_batch(core::step_plan& plan) {
+gpu::step_batch to_batch(core::step_plan& plan, std::uint32_t block_size) {
   gpu::step_batch batch;
   batch.step = plan.step.value;
   batch.slices.reserve(plan.items.size());
@@ -20,6 +20,9 @@ gpu::step_batch to_batch(core::step_plan& plan) {
     gpu::sequence_slice slice;
     slice.key = item.request.value;
     slice.start = item.start;
+    if (item.copy_from)
+      slice.copies.push_back({*item.copy_from, item.blocks[item.start / block_size]});
+    for (const auto& tail : item.tails) slice.tails.push_back({tail.request.value, tail.seed});
     slice.tokens = std::move(item.tokens);
     slice.blocks = std::move(item.blocks);
     slice.sample = item.sample;
@@ -38,9 +41,16 @@ core::step_done to_report(gpu::step_result&& result) {
   report.step = core::step_id{result.step};
   report.elapsed_us = result.elapsed_us;
   report.items.reserve(result.slices.size());
-  for (auto& slice : result.slices)
-    report.items.push_back({core::request_id{slice.key}, slice.bad_logits, std::move(slice.sampled),
-                            std::move(slice.scores)});
+  for (auto& slice : result.slices) {
+    core::item_result item{core::request_id{slice.key},
+                           slice.bad_logits,
+                           std::move(slice.sampled),
+                           std::move(slice.scores),
+                           {}};
+    for (auto& tail : slice.tails)
+      item.tails.push_back({core::request_id{tail.key}, std::move(tail.sampled)});
+    report.items.push_back(std::move(item));
+  }
   return report;
 }
 
@@ -69,7 +79,7 @@ protocol::executor_actor::behavior_type executor_actor(protocol::executor_actor:
           std::this_thread::sleep_for(std::chrono::milliseconds(ms));
         auto record = to_record(plan);
         try {
-          auto planned = device->plan(to_batch(plan));
+          auto planned = device->plan(to_batch(plan, device->info().kv.block_size));
           auto report = to_report(device->run(*planned));
           record.elapsed_us = report.elapsed_us;
           watcher->on_step(record);

@@ -59,7 +59,7 @@ struct scheduler {
   core::observer* watcher;
   protocol::scheduler_neighbours neighbours;
   std::unordered_map<core::request_id, client> clients;
-  std::map<caf::actor_addr, core::request_id> by_address;
+  std::map<caf::actor_addr, std::vector<core::request_id>> by_address;  // a session's choices
   std::unordered_map<core::lease_id, core::time_us>
       awaited;  // leases whose release is in flight, and when its cause was seen
   core::lease_history history;
@@ -114,6 +114,12 @@ struct scheduler {
   }
   void remember(const core::admitted& x, core::time_us at) { history.begin(x.request, at); }
   void remember(const core::reserve& x, core::time_us at) { history.note(x.lease, "reserve", at); }
+  void remember(const core::fork_lease& x, core::time_us at) {
+    history.note(x.child, "fork_lease", at);
+  }
+  void remember(const core::drop_source& x, core::time_us at) {
+    history.note(x.lease, "drop_source", at);
+  }
   void remember(const core::release& x, core::time_us at) { history.note(x.lease, "release", at); }
   void remember(const core::move_out& x, core::time_us at) {
     history.note(x.lease, "move_out", at);
@@ -160,9 +166,14 @@ struct scheduler {
   void forget(core::request_id request) {
     const auto found = clients.find(request);
     if (found == clients.end()) return;
-    self->demonitor(found->second.session.address());
-    by_address.erase(found->second.session.address());
+    const auto address = found->second.session.address();
     clients.erase(found);
+    const auto others = by_address.find(address);
+    if (others == by_address.end()) return;
+    std::erase(others->second, request);
+    if (!others->second.empty()) return;
+    self->demonitor(address);
+    by_address.erase(others);
   }
 
   void perform(core::admitted& x) { to_session(x.request, x); }
@@ -186,6 +197,8 @@ struct scheduler {
     forget(request);
   }
   void perform(core::reserve& x) { self->send(neighbours.allocator, x); }
+  void perform(core::fork_lease& x) { self->send(neighbours.allocator, x); }
+  void perform(core::drop_source& x) { self->send(neighbours.allocator, x); }
   void perform(core::publish& x) { self->send(neighbours.allocator, std::move(x)); }
   void perform(core::release& x) {
     if (const auto found = clients.find(x.lease.request);
@@ -209,19 +222,29 @@ struct scheduler {
   }
   void perform(core::step_plan& x) {
     for (const auto& item : x.items) {
-      const auto found = clients.find(item.request);
-      if (found == clients.end() || std::exchange(found->second.started, true)) continue;
-      self->send(found->second.session, protocol::started{});
+      tell_started(item.request);
+      for (const auto& tail : item.tails) tell_started(tail.request);
     }
     self->send(neighbours.executor, std::move(x));
   }
   void perform(core::stopped&) { gauges->set_over(gauges->stopped); }
   void perform(core::violation& x) { report_violation(*watcher, x.invariant); }
 
+  void tell_started(core::request_id request) {
+    const auto found = clients.find(request);
+    if (found == clients.end() || std::exchange(found->second.started, true)) return;
+    self->send(found->second.session, protocol::started{});
+  }
+
   void open(const core::submit& request, const protocol::session_actor& session) {
-    clients[request.request] = client{session, {}, 0, false};
-    by_address[session.address()] = request.request;
-    self->monitor(session);
+    auto& choices = by_address[session.address()];
+    if (choices.empty()) self->monitor(session);
+    const auto add = [&](core::request_id id) {
+      clients[id] = client{session, {}, 0, false};
+      choices.push_back(id);
+    };
+    add(request.request);
+    for (const auto& tail : request.tails) add(tail.request);
     apply(request);
   }
 
@@ -233,7 +256,8 @@ struct scheduler {
   }
 
   void on_released(const core::released& event) {
-    if (const auto found = awaited.find(event.lease); found != awaited.end()) {
+    if (const auto found = awaited.find(event.lease);
+        found != awaited.end() && !event.source_only) {
       watcher->on_release_latency(static_cast<double>(now() - found->second) * 1e-6);
       awaited.erase(found);
     }
@@ -249,8 +273,11 @@ struct scheduler {
       self->quit(caf::make_error(caf::sec::runtime_error, "a neighbour of the scheduler died"));
       return;
     }
-    if (const auto found = by_address.find(down.source); found != by_address.end())
-      close(core::cancel{found->second, core::end_reason::session_crash, now()});
+    const auto found = by_address.find(down.source);
+    if (found == by_address.end()) return;
+    const auto choices = found->second;  // each is forgotten as it ends
+    for (const auto request : choices)
+      close(core::cancel{request, core::end_reason::session_crash, now()});
   }
 };
 

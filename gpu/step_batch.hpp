@@ -17,6 +17,12 @@ struct copied_block {
   bool operator==(const copied_block&) const = default;
 };
 
+/// Another answer to the same tokens: draws from the same logits by its own seed.
+struct sampled_tail {
+  std::uint64_t key = 0;  ///< the caller's tag, copied to the result
+  std::uint64_t seed = 0;
+};
+
 /// One sequence's part of a step: `tokens` are appended at positions start, start+1, ...
 struct sequence_slice {
   std::uint64_t key = 0;         ///< the caller's tag, copied to the result
@@ -30,6 +36,8 @@ struct sequence_slice {
   /// held before the step.
   std::vector<copied_block> copies;
   bool sample = false;  ///< sample one token from the logits after the last position
+  /// Only with `sample`: more tokens drawn at that position, all options but the seed the same.
+  std::vector<sampled_tail> tails;
   /// sampling, top_logprobs and confidence->top_k (the mass of that many likeliest tokens) are the
   /// device's; the rest is decided before and after the step.
   shared_decode decode;
@@ -49,12 +57,17 @@ struct step_batch {
   std::vector<sequence_slice> slices;
 };
 
+struct tail_result {
+  std::uint64_t key = 0;
+  scored_token sampled;
+};
 struct slice_result {
   std::uint64_t key = 0;
   bool bad_logits =
       false;  ///< all logits -inf, or one NaN: nothing was sampled, the rest of the batch is fine
   std::optional<scored_token> sampled;
   std::vector<scored_token> scores;  ///< one per score target >= 0, in order
+  std::vector<tail_result> tails = {};  ///< one per tail, in order; none with bad logits
 };
 
 struct step_result {

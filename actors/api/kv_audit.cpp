@@ -80,6 +80,21 @@ struct problem_finder {
     }
   }
 
+  /// Who is to copy a block keeps it, and nobody else does.
+  void copy_sources() {
+    std::map<lease_id, block_id> kept;
+    for (std::size_t b = 0; b < report.allocator.blocks.size(); ++b)
+      for (const auto lease : report.allocator.blocks[b].copied_by)
+        kept[lease] = static_cast<block_id>(b);
+    for (const auto& r : report.scheduler.requests) {
+      if (!r.lease || !r.source) continue;
+      const auto there = kept.find(*r.lease);
+      if (there == kept.end() || there->second != *r.source)
+        note("lease " + name_of(*r.lease) + " is to copy block " + std::to_string(*r.source) +
+             ", which the allocator does not keep for it");
+    }
+  }
+
   /// Every copy and every move of the mover is one that the scheduler knows.
   void mover_copies() {
     std::set<lease_id> known;
@@ -126,6 +141,7 @@ std::vector<std::string> find_problems(const kv_report& report) {
   finder.conservation();
   finder.allocator_leases();
   finder.scheduler_leases();
+  finder.copy_sources();
   finder.mover_copies();
   finder.scheduler_copies();
   return std::move(finder.found);

@@ -16,6 +16,12 @@ namespace troupe::core {
 
 // ---- session -> scheduler
 
+/// One more answer to the same prompt: a request of its own that differs in its seed alone.
+struct tail_of {
+  request_id request;
+  std::uint64_t seed = 0;
+  bool operator==(const tail_of&) const = default;
+};
 struct submit {
   request_id request;
   token_sequence prompt;
@@ -28,6 +34,8 @@ struct submit {
   std::optional<time_us> received_at;
   std::optional<std::string> cache_salt;  ///< prefixes are shared only among equal salts
   bool keep_prefix = false;               ///< its blocks stay cached when its client leaves
+  std::vector<tail_of>
+      tails;  ///< admitted and refused together with it; the prompt is computed once
   bool operator==(const submit&) const = default;
 };
 
@@ -99,6 +107,22 @@ struct reserve {
   std::uint32_t keep_free = 0;         ///< blocks that must stay free or evictable
   std::optional<prefix_query> prefix;  ///< none: no lookup, and the lease publishes nothing
 };
+/// The new lease `child` begins with what `parent` has computed: it shares the parent's first
+/// `shared` blocks, which are full, and gets one of its own for what follows. Answered as a
+/// reserve.
+struct fork_lease {
+  lease_id parent, child;
+  std::uint32_t shared = 0;  ///< blocks
+  /// The parent's next block is computed in part. Its first tokens have to be copied, so the child
+  /// keeps it from being given away until `drop_source`.
+  bool copies = false;
+  std::uint32_t keep_free = 0;  ///< blocks that must stay free or evictable
+  bool operator==(const fork_lease&) const = default;
+};
+/// The child has its copy.
+struct drop_source {
+  lease_id lease;
+};
 /// These blocks of the lease are computed: block first, first + 1, ... hold these tokens (a
 /// multiple of the block size).
 struct publish {
@@ -120,7 +144,8 @@ struct audit {
 struct granted {
   lease_id lease;
   std::vector<block_id> blocks;
-  std::uint32_t cached = 0; /* leading blocks */
+  std::uint32_t cached = 0;             /* leading blocks */
+  std::optional<block_id> source = {};  ///< of a fork that copies
 };
 struct denied {
   lease_id lease;
@@ -128,6 +153,7 @@ struct denied {
 struct released {
   lease_id lease;
   std::uint32_t blocks = 0;
+  bool source_only = false;  ///< the lease itself goes on
 };
 /// An audit quarantined so many blocks: the pool is smaller from now on.
 struct lost {
@@ -171,6 +197,8 @@ using block_table = shared_sequence<block_id>;
 /// `tokens` is made for the step.
 struct plan_item {
   request_id request;
+  /// Before anything of the step is computed, this block is copied into the one that holds `start`.
+  std::optional<block_id> copy_from;
   std::uint32_t start = 0;       ///< tokens already computed
   std::vector<token_id> tokens;  ///< those to compute now
   block_table blocks;
@@ -180,17 +208,23 @@ struct plan_item {
   token_sequence history;               ///< prompt and answer so far, when the sampling needs them
   std::uint32_t history_prompt = 0;     ///< how many of `history` are the prompt's
   std::vector<token_id> score_targets;  ///< empty, or one per token (-1: none)
+  std::vector<tail_of> tails;           ///< those draw from the same logits, each by its own seed
   bool operator==(const plan_item&) const = default;
 };
 struct step_plan {
   step_id step;
   std::vector<plan_item> items;
 };
+struct tail_result {
+  request_id request;
+  scored_token sampled;
+};
 struct item_result {
   request_id request;
   bool bad_logits = false;
   std::optional<scored_token> sampled;
   std::vector<scored_token> scores;
+  std::vector<tail_result> tails = {};  ///< one per tail of the item
 };
 struct step_done {
   step_id step;

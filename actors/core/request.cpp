@@ -25,6 +25,8 @@ std::uint64_t span(time_us from, time_us to) {
 
 void add_holding(state_hash& h, const holding& x) {
   h.add(x.lease).add_blocks(x.blocks).add(x.computed).add(x.published).add(x.grow).add(x.alone);
+  h.add(x.source.has_value());
+  if (x.source) h.add_block(*x.source);
 }
 
 void add_copy(state_hash& h, const parked_copy& x) {
@@ -69,6 +71,16 @@ request make_request(const submit& m, rank order, const scheduler_limits& limits
   return r;
 }
 
+request make_tail(const request& leader, const tail_of& tail, rank order) {
+  auto r = leader;  // prompt and options are shared, not copied
+  r.id = tail.request;
+  r.order = order;
+  r.tails.clear();
+  r.state = life::awaiting_fork{leader.id};
+  r.decode.edit().sampling.seed = tail.seed;
+  return r;
+}
+
 std::uint32_t request::cached_at_most() const {
   return prompt_tokens + max_tokens - (max_tokens > 0 ? 1 : 0);
 }
@@ -96,6 +108,7 @@ holding* request::held() {
 std::optional<lease_id> request::lease() const {
   if (const auto* h = held()) return h->lease;
   if (const auto* a = std::get_if<life::awaiting_grant>(&state)) return a->lease;
+  if (const auto* f = std::get_if<life::forking>(&state)) return f->lease;
   if (const auto* m = std::get_if<life::moving_out>(&state)) return m->kept.lease;
   if (const auto* m = std::get_if<life::moving_in>(&state)) return m->kept.lease;
   if (const auto* e = std::get_if<life::retiring>(&state)) return e->lease;
@@ -140,6 +153,8 @@ request_state state_of(const request& r) {
           [](const life::parked&) { return request_state::parked; },
           [](const life::moving_in&) { return request_state::moving_in; },
           [](const life::retiring&) { return request_state::retiring; },
+          [](const life::awaiting_fork&) { return request_state::awaiting_fork; },
+          [](const life::forking&) { return request_state::forking; },
       },
       r.state);
 }
@@ -151,7 +166,10 @@ life_phase request::phase() const {
       return life_phase::prefill;
     case request_state::decoding:
     case request_state::decoding_in_flight:
+    case request_state::forking:
       return life_phase::decode;
+    case request_state::awaiting_fork:
+      return granted_at ? life_phase::prefill : life_phase::queued;
     case request_state::moving_out:
     case request_state::parked:
     case request_state::moving_in:
@@ -210,6 +228,9 @@ void request::add_to(state_hash& h) const {
     add_transfer(h, x->way);
   }
   if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
+  if (const auto* x = std::get_if<life::awaiting_fork>(&state)) h.add(x->leader);
+  if (const auto* x = std::get_if<life::forking>(&state)) h.add(x->lease).add(x->blocks);
+  h.add(tails);
   if (const auto* x = std::get_if<life::retiring>(&state))
     h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->phase).add(x->move).add(x->copy);
   h.add_all(tokens).add(prompt_tokens).add(max_tokens);

@@ -34,6 +34,9 @@ struct holding {
   std::uint32_t published = 0;  ///< leading blocks the allocator knows to be computed
   growth grow = growth::none;
   bool alone = false;  ///< when it last asked, nobody else held or asked anything
+  /// Of a fork: copied into the block that holds the first token to compute, in the step that
+  /// computes it. Until then the tokens of that block are not here.
+  std::optional<block_id> source;
   bool operator==(const holding&) const = default;
 };
 
@@ -70,6 +73,17 @@ struct awaiting_grant {
   bool alone = false;               ///< nothing else held or asked: a denial is a broken rule
   std::optional<parked_copy> copy;  ///< comes back when the grant is here
   bool operator==(const awaiting_grant&) const = default;
+};
+/// The group's leader computes the prompt; this one draws its first token from the same logits.
+struct awaiting_fork {
+  request_id leader;
+  bool operator==(const awaiting_fork&) const = default;
+};
+/// Asked to share the leader's prompt blocks.
+struct forking {
+  lease_id lease;
+  std::uint32_t blocks = 0;  ///< shared and its own
+  bool operator==(const forking&) const = default;
 };
 struct prefilling {
   holding held;
@@ -125,7 +139,8 @@ struct retiring {
 using life_state =
     std::variant<life::queued, life::awaiting_grant, life::prefilling, life::prefilling_in_flight,
                  life::decoding, life::decoding_in_flight, life::awaiting_recompute,
-                 life::moving_out, life::parked, life::moving_in, life::retiring>;
+                 life::moving_out, life::parked, life::moving_in, life::retiring,
+                 life::awaiting_fork, life::forking>;
 
 struct request {
   request_id id;
@@ -137,6 +152,7 @@ struct request {
   std::uint32_t max_tokens = 0;    ///< already clipped to the room
   shared_decode decode;            ///< as asked for; stop_token_ids sorted
   std::uint32_t unsure_steps = 0;  ///< in a row, below the mass of `confidence`
+  std::vector<request_id> tails;   ///< in state awaiting_fork, for this one
   cache_scope scope;
   bool keep_prefix = false;
   std::uint32_t cached_tokens =
@@ -186,5 +202,7 @@ request_state state_of(const request&);
 /// A fresh record in state queued. `limits` gives the defaults and the room; the submit was found
 /// acceptable.
 request make_request(const submit&, rank, const scheduler_limits&, time_us now);
+/// Another answer to the leader's prompt, in state awaiting_fork.
+request make_tail(const request& leader, const tail_of&, rank);
 
 }  // namespace troupe::core

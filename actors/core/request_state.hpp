@@ -10,7 +10,9 @@ enum class request_state : std::uint8_t {
   received,
   tokenizing,
   queued,          ///< no lease
+  awaiting_fork,   ///< no lease: another request of its group computes their prompt
   awaiting_grant,  ///< lease asked for, not yet answered
+  forking,         ///< has its first token; asked to share the prompt's blocks, not yet answered
   prefilling,      ///< between chunks
   prefilling_in_flight,
   decoding,  ///< between steps

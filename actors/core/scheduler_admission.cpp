@@ -43,8 +43,8 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
                                         std::to_string(limits_.pool_tokens()) +
                                         " tokens, however the prompt has " + prompt_tokens +
                                         " tokens and needs room for one more");
-  if (queue_is_full())
-    return no(refusal::queue_full, "the queue is full: " + std::to_string(queue_.size()) +
+  if (queue_is_full(1 + m.tails.size()))
+    return no(refusal::queue_full, "the queue is full: " + std::to_string(waiting()) +
                                        " requests wait, the limit is " +
                                        std::to_string(limits_.max_num_queued_reqs));
   return std::nullopt;
@@ -53,9 +53,9 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
 // Everyone passes through the queue, one ask at a time, so a burst waits there although seats are
 // free. Those who only wait for their turn to sit down don't count; once the pool has denied,
 // nobody sits down and all count.
-bool scheduler_machine::queue_is_full() const {
+bool scheduler_machine::queue_is_full(std::size_t newcomers) const {
   const std::uint64_t seats = blocked_ ? 0 : limits_.max_num_seqs - running_.size();
-  return queue_.size() >= limits_.max_num_queued_reqs + seats;
+  return waiting() + newcomers > limits_.max_num_queued_reqs + seats;
 }
 
 // First in rank; those whose reader is behind are not looked at.
@@ -73,7 +73,7 @@ std::map<rank, request_id>::const_iterator scheduler_machine::next_in_queue() co
 // is 0, and every admitted request fits the pool alone (objection_to, and max_tokens clipped to the
 // effective context).
 void scheduler_machine::admit(effects& out) {
-  if (asking_ || running_.size() >= limits_.max_num_seqs) return;
+  if (asking_ || running_.size() + seats_for_tails() >= limits_.max_num_seqs) return;
   if (blocked_ && !(running_.empty() && moves_.empty())) return;
   const auto next = next_in_queue();
   if (next == queue_.end()) return;
@@ -152,6 +152,8 @@ bool scheduler_machine::someone_waits() const {
 
 void scheduler_machine::preempt(request& r, time_us now, effects& out) {
   ++r.preemptions;
+  // Of a block that was to be copied nothing is here yet.
+  if (auto& h = *r.held(); h.source) h.computed -= h.computed % limits_.block_size;
   const bool parks = worth_parking(r);
   out.emplace_back(preempted{r.id, parks});
   if (parks) {
@@ -169,12 +171,13 @@ void scheduler_machine::preempt(request& r, time_us now, effects& out) {
 void scheduler_machine::back_to_queue(request& r, std::optional<parked_copy> copy) {
   if (copy) {
     r.state = life::parked{*copy};
-  } else if (r.preemptions > 0) {
+  } else if (r.preemptions > 0 || r.completion() > 0) {
     r.state = life::awaiting_recompute{};
   } else {
     r.state = life::queued{};
   }
   running_.erase(r.order);
+  to_fork_.erase(r.order);
   queue_.emplace(r.order, r.id);
 }
 

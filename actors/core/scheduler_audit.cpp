@@ -27,6 +27,10 @@ void see(const life_state& state, kv_request_view& view) {
   } else if (const auto* asked = std::get_if<life::awaiting_grant>(&state)) {
     view.asking = true;
     if (asked->copy) see_copy(*asked->copy, true);
+  } else if (std::holds_alternative<life::forking>(state)) {
+    view.asking = true;
+  } else if (const auto* waits = std::get_if<life::awaiting_fork>(&state)) {
+    view.leader = waits->leader;
   }
 }
 
@@ -47,6 +51,7 @@ kv_scheduler_part scheduler_machine::look(time_us now) const {
       view.blocks.emplace(h->blocks.begin(), h->blocks.end());
       view.computed = h->computed;
       view.asking = h->grow == holding::growth::asked;
+      view.source = h->source;
     }
     see(r.state, view);
     part.requests.push_back(std::move(view));

@@ -12,7 +12,9 @@ const char* name_of(request_state x) {
   static constexpr std::array<const char*, request_state_count> names{"received",
                                                                       "tokenizing",
                                                                       "queued",
+                                                                      "awaiting_fork",
                                                                       "awaiting_grant",
+                                                                      "forking",
                                                                       "prefilling",
                                                                       "prefilling_in_flight",
                                                                       "decoding",
@@ -48,6 +50,8 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
   const bool decodes = std::holds_alternative<life::decoding>(r.state) ||
                        std::holds_alternative<life::decoding_in_flight>(r.state);
   if (decodes && h->computed + 1 != r.size()) return "a decoding request lacks one token";
+  if (h->source && !(decodes && h->computed == r.prompt_tokens))
+    return "only a fork that has computed nothing yet waits for a copy";
   if (!decodes && h->computed >= r.size()) return "a prefilling request has tokens to compute";
   if (const auto* p = std::get_if<life::prefilling_in_flight>(&r.state))
     if (p->chunk == 0 || h->computed + p->chunk > r.size())
@@ -71,9 +75,30 @@ std::string scheduler_machine::broken_sharing(const request& r,
   return {};
 }
 
+// No tail waits for something that cannot come: its leader is here, names it, and has not begun to
+// end but for the step in flight.
+std::string scheduler_machine::broken_group(const request& r) const {
+  if (const auto* f = std::get_if<life::awaiting_fork>(&r.state)) {
+    const auto leader = requests_.find(f->leader);
+    if (leader == requests_.end() ||
+        std::count(leader->second.tails.begin(), leader->second.tails.end(), r.id) != 1)
+      return "a tail waits for a leader that knows it";
+    if (!r.tails.empty()) return "a tail leads nobody";
+    if (r.completion() > 0) return "a tail without a lease has no token";
+  }
+  for (const auto tail : r.tails) {
+    const auto found = requests_.find(tail);
+    const auto* f =
+        found == requests_.end() ? nullptr : std::get_if<life::awaiting_fork>(&found->second.state);
+    if (!f || f->leader != r.id) return "a leader's tails wait for it";
+  }
+  if (!r.tails.empty() && r.completion() > 0) return "a leader with its first token leads nobody";
+  return {};
+}
+
 std::string scheduler_machine::check() const {
-  if (queue_.size() + running_.size() != requests_.size())
-    return "every request is queued or running";
+  if (queue_.size() + running_.size() + to_fork_.size() != requests_.size())
+    return "every request is queued, running or waits for a fork";
   if (running_.size() > limits_.max_num_seqs) return "no more run than may";
   std::set<request_id> in_step;
   if (in_flight_) {
@@ -86,7 +111,9 @@ std::string scheduler_machine::check() const {
   std::map<block_id, bool> blocks;  // true: every holder has it full and computed
   for (const auto& [id, r] : requests_) {
     if (auto broken = broken_in(r, limits_); !broken.empty()) return broken;
-    const auto& index = r.lease() ? running_ : queue_;
+    if (auto broken = broken_group(r); !broken.empty()) return broken;
+    const bool forks = std::holds_alternative<life::awaiting_fork>(r.state);
+    const auto& index = r.lease() ? running_ : forks ? to_fork_ : queue_;
     const auto place = index.find(r.order);
     if (r.id != id || place == index.end() || place->second != id)
       return "a request is in the queue or running, as its state says";
@@ -121,6 +148,7 @@ void scheduler_machine::add_to(state_hash& h) const {
   for (const auto& [id, r] : requests_) r.add_to(h);
   for (const auto& [order, id] : queue_) h.add(id);
   for (const auto& [order, id] : running_) h.add(id);
+  for (const auto& [order, id] : to_fork_) h.add(id);
   h.add(asking_).add(in_flight_.has_value());
   if (in_flight_) h.add(in_flight_->step).add(in_flight_->items);
   h.add(moves_.size());

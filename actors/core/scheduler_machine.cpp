@@ -28,18 +28,23 @@ scheduler_machine::scheduler_machine(scheduler_limits limits) : limits_(std::mov
 // ---- from sessions
 
 void scheduler_machine::on(const submit& m, time_us now, effects& out) {
-  if (find(m.request)) {
+  const bool known =
+      find(m.request) || std::any_of(m.tails.begin(), m.tails.end(),
+                                     [this](auto& x) { return find(x.request) != nullptr; });
+  if (known) {
     ++ignored_;
   } else if (auto objection = objection_to(m)) {
+    for (const auto& tail : m.tails)
+      out.emplace_back(refused{tail.request, objection->why, objection->message});
     out.emplace_back(std::move(*objection));
   } else {
     const rank order{m.priority, ++arrivals_};
-    const auto& r =
-        requests_.emplace(m.request, make_request(m, order, limits_, now)).first->second;
+    auto& r = requests_.emplace(m.request, make_request(m, order, limits_, now)).first->second;
     queue_.emplace(order, r.id);
     look_again_ = std::min(look_again_, r.next_deadline());
     audited_idle_ = false;
     out.emplace_back(admitted{r.id, r.prompt_tokens});
+    admit_tails(m, r, out);
   }
   advance(now, out);
 }
@@ -64,6 +69,7 @@ void scheduler_machine::on(const reader_stalled& m, time_us now, effects& out) {
     r->reader_by =
         limits_.stall_limit_us > 0 ? now + static_cast<time_us>(limits_.stall_limit_us) : never;
     look_again_ = std::min(look_again_, *r->reader_by);
+    if (!r->in_flight()) hand_over(*r);  // nobody else waits for its reader
   }
   advance(now, out);
 }
@@ -74,6 +80,9 @@ void scheduler_machine::on(const reader_resumed& m, time_us now, effects& out) {
     ++ignored_;
   } else {
     r->reader_by.reset();
+    if (const auto* waits = std::get_if<life::awaiting_fork>(&r->state))
+      if (auto& leader = requests_.at(waits->leader); leader.stalled() && !leader.in_flight())
+        hand_over(leader);
   }
   advance(now, out);
 }
@@ -97,12 +106,15 @@ void scheduler_machine::on(const granted& m, time_us now, effects& out) {
       r->granted_at = now;
       r->cached_tokens = fresh.computed;
     }
+    on_leader_granted(*r, now);
     if (auto copy = asked->copy) {
       r->state = life::moving_in{std::move(fresh), *copy, {}};
       next_chunk_in(*r, now, out);
     } else {
       r->state = life::prefilling{std::move(fresh)};
     }
+  } else if (std::holds_alternative<life::forking>(r->state)) {
+    forked(*r, m, out);
   } else if (auto* h = r->held(); h && h->grow == holding::growth::asked) {
     if (m.blocks.size() != 1)
       out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
@@ -125,6 +137,9 @@ void scheduler_machine::on(const denied& m, time_us now, effects& out) {
     blocked_ = true;
     asking_.reset();
     back_to_queue(*r, asked->copy);
+  } else if (std::holds_alternative<life::forking>(r->state)) {
+    blocked_ = true;
+    back_to_queue(*r, std::nullopt);
   } else if (auto* h = r->held(); h && h->grow == holding::growth::asked) {
     alone = h->alone;
     blocked_ = true;
@@ -224,6 +239,7 @@ void scheduler_machine::close(request& r, verdict end, time_us now, effects& out
   if (std::holds_alternative<life::retiring>(r.state)) return;  // the first reason wins
   const auto phase = r.phase();
   if (r.in_flight() || r.move()) {
+    if (r.move()) hand_over(r);  // a step may yet bring the tails' tokens, a move brings nothing
     r.state = life::retiring{*r.lease(), std::move(end), phase, r.move(), r.copy()};
   } else {
     finish(r, end, phase, now, out);
@@ -249,8 +265,11 @@ void scheduler_machine::finish(request& r, const verdict& end, life_phase phase,
   e.message = end.message;
   out.emplace_back(std::move(e));
   if (asking_ == r.id) asking_.reset();
+  hand_over(r);
+  leave_group(r);
   queue_.erase(r.order);
   running_.erase(r.order);
+  to_fork_.erase(r.order);
   requests_.erase(requests_.find(r.id));
 }
 
@@ -288,7 +307,7 @@ std::uint32_t scheduler_machine::running() const {
   return static_cast<std::uint32_t>(running_.size());
 }
 std::uint32_t scheduler_machine::waiting() const {
-  return static_cast<std::uint32_t>(queue_.size());
+  return static_cast<std::uint32_t>(queue_.size() + to_fork_.size());
 }
 bool scheduler_machine::idle() const {
   return requests_.empty() && !in_flight_ && moves_.empty();

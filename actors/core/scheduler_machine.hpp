@@ -12,6 +12,9 @@
 //  late is abandoned: its
 //    lease lives on without the request until the mover says that nothing touches the blocks any
 //    more;
+//  - the tails of a group wait for its leader without a lease; whenever the leader ends or stops
+//  computing before
+//    their first tokens are drawn, the next of them leads the others from the queue;
 //  - release of a lease is emitted in one place, once per lease that was ever asked for; a denial
 //  closes the lease it
 //    answers, which then never held anything and needs no release.
@@ -53,9 +56,9 @@ struct gave_up {
   std::uint64_t elapsed_us = 0;
 };
 
-using effect =
-    std::variant<admitted, refused, tokens_out, ended, reserve, publish, release, audit, move_out,
-                 move_in, drop_parked, step_plan, preempted, gave_up, stopped, violation>;
+using effect = std::variant<admitted, refused, tokens_out, ended, reserve, fork_lease, drop_source,
+                            publish, release, audit, move_out, move_in, drop_parked, step_plan,
+                            preempted, gave_up, stopped, violation>;
 using effects = std::vector<effect>;
 
 class scheduler_machine {
@@ -79,7 +82,7 @@ class scheduler_machine {
 
   request_state state_of(request_id) const;  ///< gone for an unknown id
   std::uint32_t running() const;             ///< holds a lease, or has asked for one
-  std::uint32_t waiting() const;             ///< queued, parked or awaiting recompute
+  std::uint32_t waiting() const;             ///< queued, parked, awaiting recompute or a fork
   bool idle() const;                         ///< no request, nothing in flight
   bool at_rest() const;  ///< nothing in flight, and all who are here wait for their readers
   bool step_in_flight() const;
@@ -117,7 +120,7 @@ class scheduler_machine {
   void settle(effects&);
   // scheduler_admission.cpp: who gets blocks, who gives them up.
   std::optional<refused> objection_to(const submit&) const;
-  bool queue_is_full() const;
+  bool queue_is_full(std::size_t newcomers) const;
   void relieve(time_us now, effects&);
   bool someone_waits() const;
   std::map<rank, request_id>::const_iterator next_in_queue() const;
@@ -127,6 +130,18 @@ class scheduler_machine {
   void back_to_queue(request&, std::optional<parked_copy>);
   void blocks_came_back();
   void ask_again();
+  // scheduler_forks.cpp: several answers to one prompt.
+  void admit_tails(const submit&, request& leader, effects&);
+  std::uint32_t seats_for_tails() const;
+  void on_leader_granted(const request&, time_us now);
+  void tell_scores(const request& leader, const tokens_out&, effects&);
+  void draw_tails(request& leader, lease_id parent, const item_result&, time_us now, effects&);
+  void begin_fork(request& tail, lease_id parent, effects&);
+  void forked(request&, const granted&, effects&);
+  void copied(holding&, effects&) const;
+  void end_scored_tails(const request& leader, life_phase, time_us now, effects&);
+  void hand_over(request& leader);
+  void leave_group(const request& tail);
   // scheduler_moves.cpp: chunks out and in, and what their end means.
   bool worth_parking(const request&) const;
   void next_chunk_out(request&, time_us now, effects&);
@@ -153,11 +168,13 @@ class scheduler_machine {
   std::uint32_t computable(const request&) const;
   audit census() const;
   std::string broken_sharing(const request&, std::map<block_id, bool>& seen) const;
+  std::string broken_group(const request&) const;
 
   scheduler_limits limits_;
   std::map<request_id, request> requests_;
   std::map<rank, request_id> queue_;    // queued and awaiting_recompute
-  std::map<rank, request_id> running_;  // all others
+  std::map<rank, request_id> running_;  // with a lease
+  std::map<rank, request_id> to_fork_;  // awaiting_fork
   std::optional<request_id> asking_;    // the one in awaiting_grant
   std::optional<step_under_way> in_flight_;
   std::map<move_id, move_under_way> moves_;

@@ -46,6 +46,8 @@ void scheduler_machine::plan(time_us now, effects& out) {
     p.items.push_back(item_of(r, share.tokens));
     step.items.push_back(r.id);
     if (!r.planned_at) r.planned_at = now;
+    for (const auto tail : r.tails)
+      if (auto& t = requests_.at(tail); !t.planned_at) t.planned_at = now;
     if (auto* d = std::get_if<life::decoding>(&r.state)) {
       ++step.decode_rows;
       auto held = std::move(d->held);
@@ -68,12 +70,16 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
   item.start = h.computed;
   item.tokens.assign(first, first + tokens);
   item.blocks = h.blocks;
+  item.copy_from = h.source;
   item.sample = h.computed + tokens == r.size() && r.max_tokens > 0;
   item.decode = r.decode;
   if (item.sample && r.decode->sampling.needs_history()) {
     item.history = r.tokens;
     item.history_prompt = r.prompt_tokens;
   }
+  if (item.sample)
+    for (const auto id : r.tails)
+      item.tails.push_back({id, requests_.at(id).decode->sampling.seed});
   if (item.sample && r.completion() < r.decode->min_tokens) {
     item.suppressed = r.decode->stop_token_ids;
     if (!r.decode->ignore_eos)

@@ -50,8 +50,10 @@ void scheduler_machine::fail_step(const step_under_way& step, const std::string&
 
 void scheduler_machine::absorb(request& r, const item_result& result, time_us now, effects& out) {
   if (const auto* e = std::get_if<life::retiring>(&r.state)) {
-    finish(r, verdict{e->end}, e->phase, now,
-           out);  // the step has returned: its result is nobody's
+    // The prompt is computed for its tails all the same; their forks go out before its release.
+    const auto end = *e;
+    if (!result.bad_logits) draw_tails(r, end.lease, result, now, out);
+    finish(r, end.end, end.phase, now, out);
     return;
   }
   const auto phase = r.phase();
@@ -64,6 +66,7 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
     auto held = std::move(std::get<life::decoding_in_flight>(r.state).held);
     r.state = life::decoding{std::move(held)};
   }
+  copied(*r.held(), out);
   auto& computed = r.held()->computed;
   computed += computed_now;
   if (result.bad_logits) {
@@ -87,6 +90,11 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
 
   if (computed == r.size() && r.max_tokens > 0) {
     if (result.sampled) {
+      draw_tails(r, r.held()->lease, result, now, out);
+      if (!r.tails.empty()) {
+        out.emplace_back(violation{"a step draws a token for every tail it names"});
+        hand_over(r);
+      }
       take_token(r, *result.sampled, phase, std::move(told), now, out);
       return;
     }
@@ -96,8 +104,16 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
     return;
   }
   const bool scored_out = computed == r.size();
-  if (!told.prompt_scores.empty()) out.emplace_back(std::move(told));
-  if (scored_out) finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);
+  if (!told.prompt_scores.empty()) {
+    tell_scores(r, told, out);
+    out.emplace_back(std::move(told));
+  }
+  if (scored_out) {
+    end_scored_tails(r, phase, now, out);
+    finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);
+  } else if (r.stalled()) {
+    hand_over(r);
+  }
 }
 
 void scheduler_machine::take_token(request& r, const scored_token& sampled, life_phase phase,

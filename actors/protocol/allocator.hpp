@@ -6,6 +6,9 @@ namespace troupe::protocol {
 
 using allocator_actor =
     caf::typed_actor<caf::reacts_to<core::reserve>,  // answer: granted or denied, to the scheduler
+                     caf::reacts_to<core::fork_lease>,   // likewise
+                     caf::reacts_to<core::drop_source>,  // answer: released, if a block is free by
+                                                         // it
                      caf::reacts_to<core::publish>,  // these blocks are computed: others may find
                                                      // them; no answer
                      caf::reacts_to<core::release>,  // answer: released

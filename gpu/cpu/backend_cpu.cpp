@@ -130,7 +130,14 @@ void cpu_backend::answer(const laid_out_step& step, const step_segment& segment,
       out.bad_logits = out.bad_logits || answers[i].bad_logits;
       if (answers[i].score) out.scores.push_back(std::move(*answers[i].score));
       out.sampled = std::move(answers[i].sampled);
-      if (out.bad_logits) out.sampled.reset();
+      const auto& tails = step.batch.slices[wanted[i].slice].tails;
+      for (std::size_t k = 0; k < answers[i].tails.size(); ++k) {
+        out.tails.push_back({tails[k].key, std::move(answers[i].tails[k])});
+      }
+      if (out.bad_logits) {
+        out.sampled.reset();
+        out.tails.clear();
+      }
     }
   }
 }

@@ -136,21 +136,28 @@ row_answer sampler::answer(const row_query& q) {
     out.score->top = top;
   }
   if (!q.sample) return out;
-  const std::optional<token_id> token = choose(q, raw);
-  if (!token) {
+  const std::optional<logit_stats> ready = prepare(q, raw);
+  if (!ready) {
     out.bad_logits = true;
     return out;
   }
-  out.sampled = scored(*token, 0.0f);
-  out.sampled->mass = mass;
-  out.sampled->top = std::move(top);
-  if (wants.top_logprobs >= 0) {
-    out.sampled->logprob = static_cast<float>(raw_logit(q, *token) - log_total);
-  }
+  const auto draw_by = [&](std::uint64_t seed) {
+    const token_id token = choose(q, *ready, seed);
+    scored_token drawn = scored(token, 0.0f);
+    drawn.mass = mass;
+    drawn.top = top;
+    if (wants.top_logprobs >= 0) {
+      drawn.logprob = static_cast<float>(raw_logit(q, token) - log_total);
+    }
+    return drawn;
+  };
+  out.sampled = draw_by(wants.sampling.seed);
+  for (const sampled_tail& tail : q.slice->tails) out.tails.push_back(draw_by(tail.seed));
   return out;
 }
 
-std::optional<token_id> sampler::choose(const row_query& q, const logit_stats& raw) {
+/// Adjusts the logits, once however many tokens are drawn from them. None: nothing can be drawn.
+std::optional<logit_stats> sampler::prepare(const row_query& q, const logit_stats& raw) {
   const sampling_params& p = q.slice->decode->sampling;
   logit_stats top = raw;
   changed_.clear();
@@ -160,10 +167,15 @@ std::optional<token_id> sampler::choose(const row_query& q, const logit_stats& r
     top = kernels_.stats({q.logits, q.vocab});
     if (top.has_nan || !(top.max > -infinity)) return std::nullopt;
   }
+  return top;
+}
+
+token_id sampler::choose(const row_query& q, const logit_stats& top, std::uint64_t seed) {
+  const sampling_params& p = q.slice->decode->sampling;
   if (!(p.temperature > 0.0f) || p.top_k == 1 || !(p.top_p > 0.0f)) {
     return static_cast<token_id>(top.best);
   }
-  return draw(q, top);
+  return draw(q, top, seed);
 }
 
 void sampler::count_history(const sequence_slice& slice, std::uint32_t vocab) {
@@ -209,12 +221,12 @@ float sampler::raw_logit(const row_query& q, token_id token) const {
   return q.logits[token];
 }
 
-token_id sampler::draw(const row_query& q, const logit_stats& top) {
+token_id sampler::draw(const row_query& q, const logit_stats& top, std::uint64_t seed) {
   const sampling_params& p = q.slice->decode->sampling;
   weights_.resize(q.vocab);
   const float inverse = std::min(1.0f / p.temperature, std::numeric_limits<float>::max());
   const double total = kernels_.exp_sum({q.logits, q.vocab, top.max, inverse, weights_.data()});
-  const double uniform = uniform_at(p.seed, q.position);
+  const double uniform = uniform_at(seed, q.position);
   if (p.top_k <= 0 && p.top_p >= 1.0f && !(p.min_p > 0.0f)) {
     return static_cast<token_id>(
         walk(0, q.vocab, uniform * total, [&](std::size_t i) { return weights_[i]; }));

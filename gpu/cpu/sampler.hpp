@@ -27,6 +27,7 @@ struct row_answer {
   bool bad_logits = false;
   std::optional<scored_token> score;
   std::optional<scored_token> sampled;
+  std::vector<scored_token> tails;  ///< one per tail of the slice, when sampled
 };
 
 /// One per thread that samples; keeps memory between rows, no state.
@@ -41,11 +42,12 @@ class sampler {
   row_answer answer(const row_query& query);
 
  private:
-  std::optional<token_id> choose(const row_query& query, const logit_stats& raw);
+  std::optional<logit_stats> prepare(const row_query& query, const logit_stats& raw);
+  token_id choose(const row_query& query, const logit_stats& top, std::uint64_t seed);
   void count_history(const sequence_slice& slice, std::uint32_t vocab);
   void adjust(const row_query& query);
   float raw_logit(const row_query& query, token_id token) const;
-  token_id draw(const row_query& query, const logit_stats& top);
+  token_id draw(const row_query& query, const logit_stats& top, std::uint64_t seed);
   void keep_mass(const row_query& q, double mass);
   void keep_candidates(const row_query& query, double total);
 

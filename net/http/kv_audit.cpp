@@ -55,12 +55,19 @@ void write_blocks(json_writer& out, const std::vector<core::block_census_line>& 
   out.open_array();
   for (std::size_t i = 0, next = 0; i < blocks.size(); i = next) {
     while (next < blocks.size() && blocks[next].where == blocks[i].where &&
-           blocks[next].holders == blocks[i].holders)
+           blocks[next].holders == blocks[i].holders &&
+           blocks[next].copied_by == blocks[i].copied_by)
       ++next;
     out.open_object().key("first").number(i).key("last").number(next - 1);
     out.key("state").string(name_of_place(blocks[i].where)).key("leases").open_array();
     for (const auto lease : blocks[i].holders) out.string(name_of(lease));
-    out.close_array().close_object();
+    out.close_array();
+    if (!blocks[i].copied_by.empty()) {
+      out.key("copied_by").open_array();
+      for (const auto lease : blocks[i].copied_by) out.string(name_of(lease));
+      out.close_array();
+    }
+    out.close_object();
   }
   out.close_array();
 }
@@ -88,6 +95,8 @@ void write_request(json_writer& out, const core::kv_request_view& r, core::time_
   r.blocks ? out.number(r.blocks->size()) : out.null();
   out.key("computed_tokens").number(r.computed).key("copy");
   write_lease(out, r.copy);
+  if (r.source) out.key("copies_block").number(*r.source);
+  if (r.leader) out.key("waits_for").number(r.leader->value);
   out.key("copy_blocks").number(r.copy_blocks).key("events").open_array();
   for (const auto& e : r.events) {
     out.open_object().key("event").string(e.what).key("lease");

@@ -95,6 +95,8 @@ class history_pool {
       history.reserve(size);
       for (std::uint32_t i = 0; i < size; ++i) history.push_back(cell(i));
       out.sampled = scored_token{next_token(history, slice.decode->sampling.seed), -0.5f, {}};
+      for (const auto& tail : slice.tails)
+        out.tails.push_back({tail.key, scored_token{next_token(history, tail.seed), -0.5f, {}}});
     }
     return out;
   }

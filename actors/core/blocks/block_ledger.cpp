@@ -57,6 +57,54 @@ std::optional<block_ledger::grant> block_ledger::reserve(const core::reserve& as
   return out;
 }
 
+std::optional<block_ledger::grant> block_ledger::fork(const core::fork_lease& ask) {
+  const auto from = leases_.find(ask.parent);
+  if (from == leases_.end() || leases_.contains(ask.child)) return std::nullopt;
+  const auto& parent = from->second;
+  if (ask.shared + (ask.copies ? 1u : 0u) > parent.blocks.size()) return std::nullopt;
+  if (std::uint64_t{1} + ask.keep_free > free_.size() + idle_.size()) return std::nullopt;
+
+  holding child;
+  // What the parent brought into the cache the child brought too: they are answers to one client.
+  // A parent that is further than what they share has left the place where the child would go on.
+  const bool beyond = parent.published > ask.shared;
+  if (!beyond) child.scope = parent.scope;
+  child.published = std::min(parent.published, ask.shared);
+  child.found = std::min(parent.found, child.published);
+  child.tail = beyond ? 0 : parent.tail;
+  child.blocks.assign(parent.blocks.begin(), parent.blocks.begin() + ask.shared);
+  if (ask.copies) child.source = parent.blocks[ask.shared];
+  for (const auto b : child.blocks) ++users_[b];
+  if (child.source) ++users_[*child.source];
+  const auto own = take_free();
+  users_[own] = 1;
+  ++leased_;
+  child.blocks.push_back(own);
+  allocated_total_ += child.blocks.size() + (child.source ? 1 : 0);
+  grant out{child.blocks, child.published, child.source};
+  leases_.emplace(ask.child, std::move(child));
+  return out;
+}
+
+std::optional<std::uint32_t> block_ledger::drop_source(lease_id lease) {
+  const auto found = leases_.find(lease);
+  if (found == leases_.end() || !found->second.source) return std::nullopt;
+  const auto b = *std::exchange(found->second.source, std::nullopt);
+  ++released_total_;
+  return let_go(b, false) ? 1 : 0;
+}
+
+bool block_ledger::let_go(block_id b, bool forget) {
+  if (--users_[b] > 0) return false;
+  --leased_;
+  if (forget && !index_.followed(b)) index_.remove(b);
+  if (index_.holds(b))
+    make_idle(b);
+  else
+    free_.push_back(b);
+  return true;
+}
+
 block_id block_ledger::take_free() {
   if (free_.empty()) evict_one();
   const auto b = free_.back();
@@ -100,21 +148,13 @@ block_ledger::give_back block_ledger::release(const core::release& m) {
   }
   const auto held = std::move(found->second);
   leases_.erase(found);
-  give_back out{static_cast<std::uint32_t>(held.blocks.size()), 0};
+  give_back out{static_cast<std::uint32_t>(held.blocks.size()) + (held.source ? 1 : 0), 0};
+  if (held.source && let_go(*held.source, false)) ++out.usable;
   // The end of a chain first: it is evicted before what it follows.
-  for (auto i = held.blocks.size(); i-- > 0;) {
-    const auto b = held.blocks[i];
-    if (--users_[b] > 0) continue;
-    ++out.usable;
-    --leased_;
-    // Forgotten is what this lease alone brought: what others found stays, and what others' blocks
-    // follow.
-    if (m.forget && i >= held.found && !index_.followed(b)) index_.remove(b);
-    if (index_.holds(b))
-      make_idle(b);
-    else
-      free_.push_back(b);
-  }
+  // Forgotten is what this lease alone brought: what others found stays, and what others' blocks
+  // follow.
+  for (auto i = held.blocks.size(); i-- > 0;)
+    if (let_go(held.blocks[i], m.forget && i >= held.found)) ++out.usable;
   released_total_ += out.held;
   return out;
 }
@@ -126,8 +166,10 @@ std::uint32_t block_ledger::quarantine_unknown(const std::vector<lease_id>& live
       ++it;
       continue;
     }
-    quarantined_total_ += it->second.blocks.size();
-    for (const auto b : it->second.blocks) {
+    auto blocks = it->second.blocks;
+    if (it->second.source) blocks.push_back(*it->second.source);
+    quarantined_total_ += blocks.size();
+    for (const auto b : blocks) {
       if (users_[b] == 1 && index_.holds(b))
         uncache(b);  // while it still has a user: it is not free
       if (--users_[b] > 0) continue;
@@ -186,6 +228,11 @@ std::vector<block_ledger::census_line> block_ledger::census() const {
       out[b].where = place::leased;
       out[b].holders.push_back(lease);
     }
+  for (const auto& [lease, held] : leases_)
+    if (held.source) {
+      out[*held.source].where = place::leased;
+      out[*held.source].copied_by.push_back(lease);
+    }
   return out;
 }
 
@@ -214,6 +261,11 @@ std::string block_ledger::check() const {
       ++holders[b];
     }
     held_now += held.blocks.size();
+    if (held.source) {
+      if (*held.source >= options_.total_blocks) return "a block to copy is outside the pool";
+      ++holders[*held.source];
+      ++held_now;
+    }
   }
   if (holders != users_) return "a block's count of users is the number of leases that hold it";
 
@@ -256,6 +308,8 @@ void block_ledger::add_to(state_hash& h) const {
   h.add(leases_.size());
   for (const auto& [lease, held] : leases_) {
     h.add(lease).add_blocks(held.blocks).add(held.found).add(held.published).add_place(held.tail);
+    h.add(held.source.has_value());
+    if (held.source) h.add_block(*held.source);
     h.add(held.scope.has_value());
     if (held.scope && held.scope->salt) h.add(std::string_view(*held.scope->salt));
   }

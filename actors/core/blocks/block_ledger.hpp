@@ -35,12 +35,21 @@ class block_ledger {
 
   struct grant {
     std::vector<block_id> blocks;  ///< the found ones first
-    std::uint32_t cached = 0;      ///< how many were found
+    std::uint32_t cached = 0;      ///< how many were found; of a fork: how many others can find
+    std::optional<block_id> source = {};  ///< of a fork that copies
     bool operator==(const grant&) const = default;
   };
   /// Adds `count` blocks to the lease (which may be new), those found in the cache included, unless
   /// fewer than `keep_free` would stay free or cached: then nothing changed.
   std::optional<grant> reserve(const core::reserve&);
+
+  /// A new lease that shares the parent's first blocks, and keeps the one behind them from being
+  /// given away when it is to be copied. None, and nothing changed: too few blocks are left, or the
+  /// parent does not hold what is asked for, or the child is not new.
+  std::optional<grant> fork(const core::fork_lease&);
+  /// The copy is made: the source block is the child's no longer. The number of blocks that are
+  /// free or cached by this; none: the lease keeps no source.
+  std::optional<std::uint32_t> drop_source(lease_id);
 
   /// The lease's next blocks are computed and can be found from now on, unless the lease looked for
   /// no prefix or the chain before them has left the cache. Out of order, of an unknown lease or
@@ -86,11 +95,14 @@ class block_ledger {
     std::uint32_t found = 0;           // leading blocks that were in the cache already
     std::uint32_t published = 0;       // leading blocks that are computed
     node_id tail = 0;                  // place of the last published block
+    std::optional<block_id> source;    // kept for a copy: counted among its users, not its blocks
     bool operator==(const holding&) const = default;
   };
 
   prefix_index::hit look_up(const prefix_query&, std::uint32_t count) const;
   block_id take_free();
+  /// One user less. True: it had no other, and is free or cached now.
+  bool let_go(block_id, bool forget);
   void evict_one();
   void make_idle(block_id);
   void no_longer_idle(block_id);

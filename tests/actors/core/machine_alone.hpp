@@ -33,6 +33,8 @@ struct machine_alone {
     for (const auto& item : plan.items) {
       done.items.push_back({item.request, false, {}, {}});
       if (item.sample) done.items.back().sampled = scored_token{5, -1, {}, 0};
+      for (const auto& tail : item.tails)
+        done.items.back().tails.push_back({tail.request, scored_token{6, -1, {}, 0}});
     }
     send(done);
   }

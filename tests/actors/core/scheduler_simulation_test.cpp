@@ -170,9 +170,17 @@ class storm {
     if (below(5) == 0) s.deadlines = {1 + below(30), 1 + below(60), 1 + below(200)};
     if (below(6) == 0) s.decode.max_tokens.reset();
     if (below(4) == 0) s.decode.stop_token_ids = {static_cast<token_id>(1 + below(900))};
-    asked[last_] = s;
+    const auto leader = last_;
+    asked[leader] = s;
+    for (auto tails = below(4) == 0 ? 1 + below(3) : 0; tails > 0; --tails) {
+      s.tails.push_back({request_id{++last_}, below(100)});
+      auto single = asked[leader];
+      single.request = request_id{last_};
+      single.decode.sampling.seed = s.tails.back().seed;
+      asked[last_] = single;
+    }
     world.send(s);
-    if (below(8) == 0 && world.state(last_) != request_state::gone) world.send(s);  // a duplicate
+    if (below(8) == 0 && world.state(leader) != request_state::gone) world.send(s);  // a duplicate
   }
 
   void slow_or_quick_reader() {
@@ -224,6 +232,7 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
           "[core][sim]") {
   std::uint64_t ended = 0, preempted = 0, tokens = 0;
   std::uint64_t parked = 0, returned = 0, failed = 0, given_up = 0, hits = 0, pauses = 0;
+  std::uint64_t forks = 0, copies = 0;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     INFO("seed " << seed);
     storm s(seed, seed > 350);
@@ -239,6 +248,8 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
     failed += s.world.failed_moves;
     given_up += s.world.given_up;
     hits += s.world.hits;
+    forks += s.world.forks;
+    copies += s.world.copies;
     pauses += s.pauses;
     for (const auto& [id, c] : s.world.clients) {
       ended += c.ended;
@@ -254,6 +265,8 @@ TEST_CASE("scheduler: seeded storms keep every rule, then drain with the pool wh
   CHECK(failed > 50);
   CHECK(given_up > 10);
   CHECK(hits > 500);
+  CHECK(forks > 200);
+  CHECK(copies > 100);
   CHECK(pauses > 300);
 }
 

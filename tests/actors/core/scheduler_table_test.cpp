@@ -2,20 +2,19 @@
 // state afterwards and the effects that name the request, word for word.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <type_traits>
 
 #include "actors/core/prompt_reading.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "tests/actors/core/scheduler_world.hpp"
-#include "tests/support/source_dir.hpp"
+#include "tests/actors/core/state_table.hpp"
 
 using namespace troupe::core;
 using troupe::core::testing::make_submit;
+using troupe::core::testing::readme_rows;
 using troupe::core::testing::roomy_limits;
 
 namespace {
@@ -30,7 +29,9 @@ const std::vector<std::string> events = {
 const std::vector<request_state> states_before_the_submit = {request_state::received,
                                                              request_state::tokenizing};
 const std::vector<request_state> states = {request_state::queued,
+                                           request_state::awaiting_fork,
                                            request_state::awaiting_grant,
+                                           request_state::forking,
                                            request_state::prefilling,
                                            request_state::prefilling_in_flight,
                                            request_state::decoding,
@@ -56,7 +57,8 @@ struct bench {
   time_us now = 0;
   step_plan plan;
   std::map<request_id, reserve> asked;
-  move_id move{77};  // the subject's latest; else one that nobody knows
+  std::optional<fork_lease> forked;  // the subject's
+  move_id move{77};                  // the subject's latest; else one that nobody knows
   // The subject's session while it reads; none in scenes that begin behind the submit.
   std::optional<prompt_reading> reading;
   reading_places places;
@@ -80,6 +82,7 @@ struct bench {
     REQUIRE(machine.check().empty());
     for (const auto& x : out) {
       if (const auto* r = std::get_if<reserve>(&x)) asked[r->lease.request] = *r;
+      if (const auto* f = std::get_if<fork_lease>(&x)) forked = *f;
       if (const auto* p = std::get_if<step_plan>(&x)) plan = *p;
       if (const auto* m = std::get_if<move_out>(&x)) move = m->move;
       if (const auto* m = std::get_if<move_in>(&x)) move = m->move;
@@ -102,8 +105,10 @@ struct bench {
     return machine.state_of(subject);
   }
   granted grant_for(request_id id) {
-    granted g{asked.at(id).lease, {}};
-    for (std::uint32_t i = 0; i < asked.at(id).count; ++i) g.blocks.push_back(fresh++);
+    const bool forks = forked && id == subject;
+    granted g{forks ? forked->child : asked.at(id).lease, {}};
+    const auto count = forks ? forked->shared + 1 : asked.at(id).count;
+    for (std::uint32_t i = 0; i < count; ++i) g.blocks.push_back(fresh++);
     return g;
   }
   void grant(request_id id) { fire(grant_for(id)); }
@@ -113,12 +118,15 @@ struct bench {
       item_result r;
       r.request = i.request;
       if (i.sample) r.sampled = troupe::scored_token{7, 0, {}};
+      for (const auto& tail : i.tails)
+        r.tails.push_back({tail.request, troupe::scored_token{8, 0, {}}});
       d.items.push_back(r);
     }
     return d;
   }
   void step() { fire(done()); }
   lease_id lease() const {
+    if (forked) return forked->child;
     const auto it = asked.find(subject);
     return it == asked.end() ? lease_id{subject, 1} : it->second.lease;
   }
@@ -144,7 +152,21 @@ bool is_moving(request_state s) {
 
 bench scene_of(row_of row, bool deadlines = true);
 
+// The other request leads a group of which the subject is the tail.
+bench scene_of_group(request_state s, bool deadlines) {
+  bench b(2, false);
+  auto leader = make_submit(other.value, 4, 50);
+  leader.tails = {{subject, 9}};
+  if (deadlines) leader.deadlines = {1000, 2000, 3000};
+  b.fire(leader);
+  b.grant(other);
+  if (s == request_state::forking) b.step();
+  return b;
+}
+
 bench scene_of(request_state s, bool deadlines = true) {
+  if (s == request_state::awaiting_fork || s == request_state::forking)
+    return scene_of_group(s, deadlines);
   bench b(s == request_state::queued ? 1 : 2, is_moving(s));
   b.other_runs();
   if (s == request_state::gone) return b;
@@ -200,7 +222,7 @@ void fire(bench& b, const std::string& event, end_reason why) {
   }
   if (event == "submit") b.fire(subject_submit());
   if (event == "granted")
-    b.fire(b.asked.contains(subject) ? b.grant_for(subject) : granted{b.lease(), {99}});
+    b.fire(b.asked.contains(subject) || b.forked ? b.grant_for(subject) : granted{b.lease(), {99}});
   if (event == "denied") b.fire(denied{b.lease()});
   if (event == "released") b.fire(released{b.lease(), 1});
   if (event == "moved") b.fire(moved{b.move, move_outcome::ok});
@@ -243,39 +265,18 @@ std::string seen(const bench& b, std::uint64_t ignored_before) {
     about(6, "drop_parked", copied, std::type_identity<drop_parked>{});
     about(7, "ended", own, std::type_identity<ended>{});
     about(8, "reserve", leased, std::type_identity<reserve>{});
-    about(9, "move_out", leased, std::type_identity<move_out>{});
-    about(10, "move_in", copied, std::type_identity<move_in>{});
+    if (const auto* e = std::get_if<fork_lease>(&x); e && e->child.request == subject)
+      words[9] = "fork_lease";
+    about(10, "move_out", leased, std::type_identity<move_out>{});
+    about(11, "move_in", copied, std::type_identity<move_in>{});
     if (const auto* e = std::get_if<step_plan>(&x))
       for (const auto& i : e->items)
-        if (i.request == subject) words[11] = "step_plan";
-    if (std::holds_alternative<gave_up>(x)) words[12] = "gave_up";
+        if (i.request == subject) words[12] = "step_plan";
+    if (std::holds_alternative<gave_up>(x)) words[13] = "gave_up";
   }
   std::string text = name_of(b.subject_state());
   for (const auto& [order, word] : words) text += " " + word;
   return text;
-}
-
-std::string trimmed(std::string s) {
-  const auto from = s.find_first_not_of(" `");
-  const auto to = s.find_last_not_of(" `");
-  return from == std::string::npos ? "" : s.substr(from, to - from + 1);
-}
-
-std::map<std::string, std::vector<std::string>> readme_rows() {
-  std::ifstream in(troupe::test::source_dir() + "/actors/STATES.md");
-  REQUIRE(in.good());
-  std::map<std::string, std::vector<std::string>> rows;
-  bool inside = false;
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind("| state |", 0) == 0) inside = true;
-    if (inside && line.rfind("|", 0) != 0) break;
-    if (!inside) continue;
-    std::vector<std::string> cells;
-    std::stringstream s(line);
-    for (std::string cell; std::getline(s, cell, '|');) cells.push_back(trimmed(cell));
-    if (cells.size() > 1) rows[cells[1]] = {cells.begin() + 2, cells.end()};
-  }
-  return rows;
 }
 
 }  // namespace
@@ -357,6 +358,8 @@ TEST_CASE(
   const expectation all[] = {
       {request_state::queued, end_reason::queue_timeout, life_phase::queued},
       {request_state::awaiting_grant, end_reason::queue_timeout, life_phase::queued},
+      {request_state::awaiting_fork, end_reason::first_token_timeout, life_phase::prefill},
+      {request_state::forking, end_reason::total_timeout, life_phase::decode},
       {request_state::prefilling, end_reason::first_token_timeout, life_phase::prefill},
       {request_state::prefilling_in_flight, end_reason::first_token_timeout, life_phase::prefill},
       {request_state::decoding, end_reason::total_timeout, life_phase::decode},

@@ -78,6 +78,15 @@ void scheduler_world::perform() {
       ++leases_[w->lease].asked;
       must(leases_[w->lease].released == 0, "nothing is asked for a released lease");
       to_allocator_.emplace_back(*w);
+    } else if (const auto* f = std::get_if<fork_lease>(&e)) {
+      must(++leases_[f->child].asked == 1, "a fork begins a lease");
+      must(leases_[f->parent].asked > 0 && leases_[f->parent].released == 0,
+           "what is forked is not released");
+      must(!dying_.contains(f->child.request), "the dying are not forked", f->child.request);
+      to_allocator_.emplace_back(*f);
+    } else if (const auto* s = std::get_if<drop_source>(&e)) {
+      must(leases_[s->lease].released == 0, "a source is dropped before its lease goes");
+      to_allocator_.emplace_back(*s);
     } else if (const auto* g = std::get_if<release>(&e)) {
       must(leases_[g->lease].asked > 0, "a released lease was asked for");
       must(++leases_[g->lease].released == 1, "a lease is released once");
@@ -124,7 +133,7 @@ bool scheduler_world::someone_better_runs(request_id id) const {
     const auto s = machine.state_of(x.first);
     return x.second < ranks_.at(id) && !stalled_.contains(x.first) && s != request_state::gone &&
            s != request_state::queued && s != request_state::parked &&
-           s != request_state::awaiting_recompute;
+           s != request_state::awaiting_fork && s != request_state::awaiting_recompute;
   });
 }
 
@@ -141,6 +150,9 @@ void scheduler_world::accept_plan(const step_plan& p) {
     must(clients[item.request].ended == 0, "no plan names the ended", item.request);
     must(!stalled_.contains(item.request), "no plan names one whose reader is behind",
          item.request);
+    for (const auto& tail : item.tails)
+      must(machine.state_of(tail.request) == request_state::awaiting_fork,
+           "a plan draws tokens for those who wait for them:", tail.request);
     must(item.blocks.size() * limits_.block_size >= item.start + item.tokens.size(),
          "every token has a place");
     must(item.score_targets.empty() || item.score_targets.size() == item.tokens.size(),
@@ -177,9 +189,16 @@ bool scheduler_world::allocate_one() {
       if (!blocks_.contains(w->lease)) leases_[w->lease].denied = 1;
       from_allocator_.emplace_back(denied{w->lease});
     }
+  } else if (const auto* f = std::get_if<fork_lease>(&m)) {
+    allocate(*f);
+  } else if (const auto* d = std::get_if<drop_source>(&m)) {
+    const auto usable = ledger.drop_source(d->lease);
+    must(usable.has_value() && sources_.erase(d->lease) == 1, "a source that is kept is dropped");
+    if (*usable > 0) from_allocator_.emplace_back(released{d->lease, *usable, true});
   } else if (const auto* g = std::get_if<release>(&m)) {
     const auto n = ledger.release(*g);
-    must(n.held == blocks_[g->lease].size(), "a release gives back what was granted");
+    must(n.held == blocks_[g->lease].size() + sources_.erase(g->lease),
+         "a release gives back what was granted");
     blocks_.erase(g->lease);
     from_allocator_.emplace_back(released{g->lease, n.usable});
   } else if (const auto* b = std::get_if<publish>(&m)) {
@@ -197,8 +216,9 @@ bool scheduler_world::allocate_one() {
   return true;
 }
 
-token_id scheduler_world::token_after(const std::vector<token_id>& history) const {
-  std::uint64_t h = 1469598103934665603ull;
+token_id scheduler_world::token_after(const std::vector<token_id>& history,
+                                      std::uint64_t seed) const {
+  std::uint64_t h = 1469598103934665603ull + seed;
   for (const auto t : history) h = (h ^ static_cast<std::uint64_t>(t)) * 1099511628211ull;
   h ^= h >> 31;
   if (end_token_every > 0 && h % end_token_every == 0) return 0;
@@ -213,7 +233,9 @@ step_done scheduler_world::execute() {
   const auto cell = [&](const plan_item& item, std::size_t position) -> token_id& {
     return memory_[item.blocks[position / bs] * bs + position % bs];
   };
+  copy_blocks();
   for (const auto& item : plan_->items) {
+    computed_tokens += item.tokens.size();
     for (std::size_t i = 0; i < item.tokens.size(); ++i)
       cell(item, item.start + i) = item.tokens[i];
     item_result result;
@@ -225,10 +247,15 @@ step_done scheduler_world::execute() {
       std::vector<token_id> history;
       for (std::size_t i = 0; i < item.start + item.tokens.size(); ++i)
         history.push_back(cell(item, i));
-      auto token = token_after(history);
-      const auto& no = item.suppressed;
-      while (std::find(no.begin(), no.end(), token) != no.end()) ++token;
-      result.sampled = scored_token{token, -0.5f, {}};
+      const auto draw = [&](request_id id) {
+        auto token = token_after(history, seeds_.at(id));
+        const auto& no = item.suppressed;
+        while (std::find(no.begin(), no.end(), token) != no.end()) ++token;
+        return scored_token{token, -0.5f, {}};
+      };
+      result.sampled = draw(item.request);
+      for (const auto& tail : item.tails)
+        result.tails.push_back({tail.request, draw(tail.request)});
     }
     done.items.push_back(std::move(result));
   }
@@ -290,7 +317,9 @@ void scheduler_world::check(bool step_returned) const {
   for (const auto& [lease, blocks] : blocks_)
     for (const auto block : blocks) ++holders[block];
   const auto c = ledger.counts();
-  const auto held = limits_.num_blocks - std::count(holders.begin(), holders.end(), 0);
+  auto users = holders;
+  for (const auto& [lease, block] : sources_) ++users[block];
+  const auto held = limits_.num_blocks - std::count(users.begin(), users.end(), 0);
   must(static_cast<std::uint32_t>(held) == c.leased &&
            c.free + c.leased + c.cached + c.quarantined == c.total,
        "blocks are conserved");
@@ -299,6 +328,8 @@ void scheduler_world::check(bool step_returned) const {
     for (const auto& item : plan_->items) {
       must(names({}, item.request, {item.blocks.begin(), item.blocks.end()}),
            "the step in flight reads only blocks its request holds:", item.request);
+      must(!item.copy_from || keeps(item.request, *item.copy_from),
+           "the step in flight copies only a block kept for its request:", item.request);
       for (auto p = item.start; p < item.start + item.tokens.size(); ++p)
         must(holders[item.blocks[p / limits_.block_size]] == 1, "a shared block is never written");
     }

@@ -102,6 +102,9 @@ class scheduler_world {
   std::map<request_id, client_view> clients;
   std::set<request_id> poisoned;             ///< the device answers bad_logits for these
   std::function<bool(const reserve&)> deny;  ///< the allocator's answer forced to no
+  std::function<bool(const fork_lease&)> deny_fork;
+  std::uint64_t forks = 0, copies = 0;  ///< granted; made by a step
+  std::uint64_t computed_tokens = 0;    ///< by steps that were done
   int stops = 0, audits = 0;
   std::uint64_t preemptions = 0, steps = 0;
   std::uint32_t end_token_every =
@@ -119,8 +122,14 @@ class scheduler_world {
     if constexpr (std::is_same_v<Event, core::reader_stalled>)
       if (machine.state_of(e.request) != request_state::gone) stalled_.insert(e.request);
     if constexpr (std::is_same_v<Event, core::reader_resumed>) stalled_.erase(e.request);
-    if constexpr (std::is_same_v<Event, core::submit>)
+    if constexpr (std::is_same_v<Event, core::submit>) {
       ranks_.emplace(e.request, rank{e.priority, ranks_.size()});
+      seeds_.emplace(e.request, e.decode.sampling.seed);
+      for (const auto& tail : e.tails) {
+        ranks_.emplace(tail.request, rank{e.priority, ranks_.size()});
+        seeds_.emplace(tail.request, tail.seed);
+      }
+    }
   }
   template <class Event>
   void after(const Event&) {
@@ -135,18 +144,23 @@ class scheduler_world {
   move_outcome copy_out(const move_out&);
   void copy_in(const move_in&);
   step_done execute();
-  token_id token_after(const std::vector<token_id>& history) const;
+  token_id token_after(const std::vector<token_id>& history, std::uint64_t seed) const;
+  void allocate(const fork_lease&);
+  void copy_blocks();
+  bool keeps(request_id, block_id) const;
 
   scheduler_limits limits_;
-  std::deque<std::variant<reserve, publish, release, audit>> to_allocator_;
+  std::deque<std::variant<reserve, fork_lease, drop_source, publish, release, audit>> to_allocator_;
   std::deque<std::variant<move_out, move_in, drop_parked, audit>> to_mover_;
   std::deque<std::variant<granted, denied, released>> from_allocator_;
   std::optional<step_plan> plan_;
   std::map<lease_id, lease_story> leases_;
   std::map<lease_id, std::vector<block_id>> blocks_;  // as the allocator sees it
+  std::map<lease_id, block_id> sources_;              // kept for a copy
   std::vector<token_id> memory_;                      // one cell per token of the pool
   std::set<request_id> dying_, stalled_;
   std::map<request_id, rank> ranks_;
+  std::map<request_id, std::uint64_t> seeds_;
   bool returning_ = false;  // the event is the step's own return
 };
 

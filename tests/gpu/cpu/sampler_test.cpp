@@ -156,3 +156,41 @@ TEST_CASE("sampler: the random number is a function of seed and position alone, 
   for (const int n : bins) chi += (n - 1000.0) * (n - 1000.0) / 1000.0;
   CHECK(chi < 37.7);  // 15 degrees of freedom, one in a thousand
 }
+
+TEST_CASE("sampler: tails draw from the same row what single questions with their seeds draw",
+          "[gpu]") {
+  auto q = with_probabilities({0.3, 0.25, 0.2, 0.15, 0.1});
+  auto& wants = q.slice.decode.edit();
+  wants.sampling.top_p = 0.95f;
+  wants.sampling.presence_penalty = 0.5f;
+  wants.sampling.logit_bias = {{1, 0.5f}};
+  wants.top_logprobs = 2;
+  q.slice.history = {2, 3};
+  q.slice.suppressed = {4};
+  for (std::uint64_t seed = 1; seed <= 7; ++seed) q.slice.tails.push_back({seed, 1000 + seed});
+  std::set<token_id> drawn;
+  for (std::uint32_t position = 0; position < 20; ++position) {
+    const auto answer = q.ask(position);
+    REQUIRE(answer.tails.size() == 7);
+    for (std::size_t i = 0; i < 7; ++i) {
+      auto single = q;
+      single.slice.tails.clear();
+      single.slice.decode.edit().sampling.seed = 1001 + i;
+      CHECK(answer.tails[i] == *single.ask(position).sampled);
+      drawn.insert(answer.tails[i].token);
+    }
+    auto leader = q;
+    leader.slice.tails.clear();
+    CHECK(*answer.sampled == *leader.ask(position).sampled);
+  }
+  CHECK(drawn.size() > 2);
+  CHECK_FALSE(drawn.contains(4));
+}
+
+TEST_CASE("sampler: no tail draws from a row that is not a number", "[gpu]") {
+  auto q = with_probabilities({0.5, 0.5});
+  q.logits[0] = std::numeric_limits<float>::quiet_NaN();
+  q.slice.tails = {{1, 2}};
+  CHECK(q.ask().bad_logits);
+  CHECK(q.ask().tails.empty());
+}

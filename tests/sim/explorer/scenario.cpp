@@ -134,8 +134,23 @@ scenario reading() {
   return s;
 }
 
+// Blocks of two tokens and a prompt of three: one block is shared, one is copied. A block too few
+// for both answers to their end, so forks are denied and forked requests preempted.
+scenario group() {
+  scenario s;
+  s.name = "group";
+  s.about = "two answers of three tokens to one prompt: forks, copies, leaders that end early";
+  s.clients = {asks({3, 4, 5}, 3, true), asks({3, 4, 5}, 3, true)};
+  s.clients[1].tail_of = 0;
+  s.clients[1].seed = 1;
+  s.limits = small(4);
+  s.limits.max_num_batched_tokens = 2;  // the prompt takes two steps
+  return s;
+}
+
 std::vector<scenario> all_scenarios() {
-  return {roomy(), tight(), parking(), full_host(), shared(), slow(), stops(), three(), reading()};
+  return {roomy(), tight(), parking(), full_host(), shared(),
+          slow(),  stops(), three(),   reading(),   group()};
 }
 
 scenario with(scenario s, const char* suffix, std::uint32_t faults_max, std::uint32_t kinds = 0) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct client_script {
   bool keep_prefix = false;
   std::uint32_t slices = 1;            ///< its prompt takes so many to read
   std::uint32_t tokens_per_slice = 1;  ///< known to be in each: beyond the context it is refused
+  std::optional<std::size_t> tail_of;  ///< of the group that this client's submit names
+  std::uint64_t seed = 0;
 };
 
 struct scenario {

@@ -19,24 +19,34 @@ session_machine session_of(request_id id, const client_script& script, const sce
   return session_machine(std::move(o));
 }
 
+deadlines_ms deadlines_of(const client_script& script) {
+  deadlines_ms out;
+  if (script.deadline) out.total = long_time_us / 1000;
+  return out;
+}
+
 prompt_reading reading_of(const client_script& script, const scenario& scene) {
   reading_limits limits;
   limits.context = scene.limits.model_context;
-  limits.own = submit_of({}, script).deadlines;
+  limits.own = deadlines_of(script);
   return prompt_reading(limits);
 }
 
 }  // namespace
 
-submit submit_of(request_id id, const client_script& script) {
+submit submit_of(const scenario& scene, std::size_t i) {
+  const auto& script = scene.clients[i];
   submit s;
-  s.request = id;
+  s.request = request_id{i + 1};
+  for (std::size_t k = 0; k < scene.clients.size(); ++k)
+    if (scene.clients[k].tail_of == i)
+      s.tails.push_back({request_id{k + 1}, scene.clients[k].seed});
   s.prompt = script.prompt;
   s.decode.max_tokens = script.max_tokens;
   s.priority = script.priority;
   s.keep_prefix = script.keep_prefix;
   s.decode.ignore_eos = true;
-  if (script.deadline) s.deadlines.total = long_time_us / 1000;
+  s.deadlines = deadlines_of(script);
   return s;
 }
 
@@ -60,7 +70,7 @@ std::vector<choice> world::choices() const {
   };
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     const auto& c = clients_[i];
-    if (c.state == life::not_begun) may(k::submit, i);
+    if (c.state == life::not_begun && !scene_->clients[i].tail_of) may(k::submit, i);
     if (c.state == life::alive && has_turn(c)) may(k::turn, i);
     if (!c.up.empty()) may(k::to_scheduler, i);
     if (!c.down.empty()) may(k::to_session, i);
@@ -87,7 +97,8 @@ std::vector<choice> world::choices() const {
       fails(fault::crash, i);
     }
     if (c.state != life::not_begun) fails(fault::cancel, i);
-    if (!c.resubmitted && machine_.state_of(id_of(i)) != request_state::gone)
+    if (!c.resubmitted && !scene_->clients[i].tail_of &&
+        machine_.state_of(id_of(i)) != request_state::gone)
       fails(fault::repeat, i);
   }
   fails(fault::cancel, clients_.size());  // an id that no request has
@@ -202,8 +213,8 @@ void world::do_up(std::size_t i, cell_counts& cells) {
           [&](const cancel& x) { close(x); },
           [&](const reader_stalled& x) { schedule(x, column::reader_stalled, x.request, cells); },
           [&](const reader_resumed& x) { schedule(x, column::reader_resumed, x.request, cells); },
-          [&](const down&) {
-            close(cancel{id_of(i), end_reason::session_crash, now_});
+          [&](const down& x) {
+            close(cancel{x.request, end_reason::session_crash, now_});
           },
       },
       m);
@@ -234,31 +245,30 @@ void world::do_down(std::size_t i) {
 void world::run_session(std::size_t i, session_effects& out) {
   auto& c = clients_[i];
   for (auto& e : out) {
-    std::visit(overloaded{
-                   [&](session_effect::accepted&) {
-                     if (c.finishes) throw broken("a client is accepted after its end");
-                   },
-                   [&](session_effect::deliver&) {
-                     if (c.finishes) throw broken("a delta comes after the end");
-                     if (std::exchange(c.outstanding, true))
-                       throw broken("two deltas are outstanding");
-                   },
-                   [&](session_effect::finish&) {
-                     if (++c.finishes > 1) throw broken("a client gets two ends");
-                   },
-                   [&](session_effect::cancel_request& x) { c.up.emplace_back(x.message); },
-                   [&](session_effect::stalled&) { c.up.emplace_back(reader_stalled{id_of(i)}); },
-                   [&](session_effect::resumed&) { c.up.emplace_back(reader_resumed{id_of(i)}); },
-                   [&](session_effect::quit&) {
-                     if (c.state != life::alive) throw broken("a session quits twice");
-                     if (c.finishes != 1)
-                       throw broken("a session quits before its client got the end");
-                     c.state = life::quit;
-                     c.outstanding = c.withholds = false;
-                     if (!c.down.empty()) throw broken("a message follows a session's end");
-                   },
-               },
-               e);
+    std::visit(
+        overloaded{
+            [&](session_effect::accepted&) {
+              if (c.finishes) throw broken("a client is accepted after its end");
+            },
+            [&](session_effect::deliver&) {
+              if (c.finishes) throw broken("a delta comes after the end");
+              if (std::exchange(c.outstanding, true)) throw broken("two deltas are outstanding");
+            },
+            [&](session_effect::finish&) {
+              if (++c.finishes > 1) throw broken("a client gets two ends");
+            },
+            [&](session_effect::cancel_request& x) { up_of(i).emplace_back(x.message); },
+            [&](session_effect::stalled&) { up_of(i).emplace_back(reader_stalled{id_of(i)}); },
+            [&](session_effect::resumed&) { up_of(i).emplace_back(reader_resumed{id_of(i)}); },
+            [&](session_effect::quit&) {
+              if (c.state != life::alive) throw broken("a session quits twice");
+              if (c.finishes != 1) throw broken("a session quits before its client got the end");
+              c.state = life::quit;
+              c.outstanding = c.withholds = false;
+              if (!c.down.empty()) throw broken("a message follows a session's end");
+            },
+        },
+        e);
   }
 }
 
@@ -298,6 +308,17 @@ void world::perform(effects& out) {
                      counts[0] = 1;
                      to_allocator_.emplace_back(std::move(x));
                    },
+                   [&](fork_lease& x) {
+                     if (owner(x.child.request).closed) throw broken("the dying are forked");
+                     const auto parent = leases_.find(x.parent);
+                     if (parent == leases_.end() || parent->second[2])
+                       throw broken("a released lease is forked");
+                     auto& story = leases_[x.child];
+                     if (story[0]) throw broken("a lease is forked into that was asked for");
+                     story[0] = 1;
+                     to_allocator_.emplace_back(std::move(x));
+                   },
+                   [&](drop_source& x) { to_allocator_.emplace_back(x); },
                    [&](publish& x) { to_allocator_.emplace_back(std::move(x)); },
                    [&](release& x) {
                      const auto found = leases_.find(x.lease);
@@ -345,40 +366,14 @@ void world::accept(const step_plan& p) {
     if (machine_.state_of(item.request) != request_state::prefilling_in_flight &&
         machine_.state_of(item.request) != request_state::decoding_in_flight)
       throw broken("a plan names a request that is not in flight");
+    for (const auto& tail : item.tails)
+      if (machine_.state_of(tail.request) != request_state::awaiting_fork)
+        throw broken("a plan draws a token for a request that does not wait for it");
     if (item.blocks.size() * scene_->limits.block_size < item.start + item.tokens.size())
       throw broken("a token lies beyond the blocks of its request");
   }
   plan_ = p;
   named_ = true;
-}
-
-void world::do_allocator() {
-  allocated_ = true;
-  const auto m = to_allocator_.take();
-  std::visit(
-      overloaded{
-          [&](const reserve& x) {
-            if (auto got = ledger_.reserve(x)) {
-              from_allocator_.emplace_back(granted{x.lease, std::move(got->blocks), got->cached});
-            } else {
-              if (ledger_.held_by(x.lease) == 0 && leases_.contains(x.lease))
-                leases_[x.lease][1] = 1;
-              from_allocator_.emplace_back(denied{x.lease});
-            }
-          },
-          [&](const publish& x) {
-            if (!ledger_.publish(x))
-              throw broken("published blocks do not follow the ones published before");
-          },
-          [&](const release& x) {
-            from_allocator_.emplace_back(released{x.lease, ledger_.release(x).usable});
-            leases_.erase(x.lease);
-          },
-          [&](const audit& x) {
-            if (ledger_.quarantine_unknown(x.live) > 0) throw broken("an audit finds a leak");
-          },
-      },
-      m);
 }
 
 }  // namespace troupe::core::sim

@@ -82,7 +82,8 @@ overloaded(Fs...) -> overloaded<Fs...>;
 
 /// Longer than every deadline and limit of a scenario.
 inline constexpr time_us long_time_us = 1'000'000;
-submit submit_of(request_id, const client_script&);
+/// `i` leads its group, if it has one.
+submit submit_of(const scenario&, std::size_t i);
 
 /// First in, first out; empty ones cost nothing to copy, which most are.
 template <class T>
@@ -110,10 +111,12 @@ class world {
   void require_whole() const;
 
  private:
-  struct down {};  // the session's actor died
+  struct down {  // the session's actor died
+    request_id request;
+  };
   using to_scheduler = std::variant<submit, cancel, reader_stalled, reader_resumed, down>;
   using to_session = std::variant<admitted, refused, tokens_out, ended>;
-  using to_allocator = std::variant<reserve, publish, release, audit>;
+  using to_allocator = std::variant<reserve, fork_lease, drop_source, publish, release, audit>;
   using from_allocator = std::variant<granted, denied, released>;
   using to_mover = std::variant<move_out, move_in, drop_parked, audit>;
   using from_executor = std::variant<step_done, step_failed>;
@@ -152,6 +155,8 @@ class world {
   void schedule_for_all(const Event&, column, cell_counts&);
   void perform(effects&);
   void accept(const step_plan&);
+  void copy_blocks(const step_plan&);
+  token_id token_of(request_id) const;
   void run_session(std::size_t i, session_effects&);
   void follow(std::size_t i, reading_step);
   void cancel_session(std::size_t i, end_reason);
@@ -170,6 +175,10 @@ class world {
   void check();
   void check_steps_and_moves(const std::vector<block_ledger::census_line>&) const;
   std::vector<token_id> content(block_id) const;
+  /// One session serves a whole group, so all it sends goes one way.
+  channel<to_scheduler>& up_of(std::size_t i) {
+    return clients_[scene_->clients[i].tail_of.value_or(i)].up;
+  }
   const client& owner(request_id id) const { return clients_.at(index_of(id)); }
   void note(const std::string& line) const {
     if (story_) story_->push_back(line);

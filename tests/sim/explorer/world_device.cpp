@@ -10,8 +10,8 @@ namespace {
 
 /// A function of the whole history, never the end token. It has few values, so that stop strings
 /// match and prefixes are shared.
-token_id token_after(const std::vector<token_id>& history) {
-  std::uint32_t h = 17;
+token_id token_after(const std::vector<token_id>& history, std::uint64_t seed) {
+  auto h = 17 + static_cast<std::uint32_t>(seed);
   for (const auto t : history) h = h * 31 + static_cast<std::uint32_t>(t);
   return static_cast<token_id>(1 + (h >> 3) % 5);
 }
@@ -34,12 +34,36 @@ std::vector<token_id> world::content(block_id b) const {
   return {first, first + size};
 }
 
+token_id world::token_of(request_id id) const {
+  const auto& script = scene_->clients[index_of(id)];
+  auto history = script.prompt;
+  const auto& answer = owner(id).tokens;
+  history.insert(history.end(), answer.begin(), answer.end());
+  return token_after(history, script.seed);
+}
+
+// Before anything is computed.
+void world::copy_blocks(const step_plan& plan) {
+  const auto size = scene_->limits.block_size;
+  const auto census = ledger_.census();
+  for (const auto& item : plan.items) {
+    if (!item.copy_from) continue;
+    if (!contains(census[*item.copy_from].copied_by, item.request))
+      throw broken("a step copies a block that is not kept for it");
+    const auto seen = content(*item.copy_from);
+    std::copy(seen.begin(), seen.end(),
+              memory_.begin() +
+                  static_cast<std::ptrdiff_t>(std::size_t{item.blocks[item.start / size]} * size));
+  }
+}
+
 void world::do_step(bool fails, std::optional<std::size_t> poisoned) {
   const auto plan = *std::exchange(plan_, std::nullopt);
   if (fails) {
     result_ = step_failed{plan.step, "device lost"};
     return;
   }
+  copy_blocks(plan);
   step_done done{plan.step, {}, 1};
   const auto size = scene_->limits.block_size;
   const auto census = ledger_.census();
@@ -63,10 +87,56 @@ void world::do_step(bool fails, std::optional<std::size_t> poisoned) {
     item_result r;
     r.request = item.request;
     r.bad_logits = poisoned == i;
-    if (item.sample && !r.bad_logits) r.sampled = scored_token{token_after(history), -0.5f, {}};
+    if (item.sample && !r.bad_logits) r.sampled = scored_token{token_of(item.request), -0.5f, {}};
+    for (const auto& tail : item.tails)
+      if (!r.bad_logits)
+        r.tails.push_back({tail.request, scored_token{token_of(tail.request), -0.5f, {}}});
     done.items.push_back(std::move(r));
   }
   result_ = std::move(done);
+}
+
+void world::do_allocator() {
+  allocated_ = true;
+  const auto m = to_allocator_.take();
+  std::visit(
+      overloaded{
+          [&](const reserve& x) {
+            if (auto got = ledger_.reserve(x)) {
+              from_allocator_.emplace_back(granted{x.lease, std::move(got->blocks), got->cached});
+            } else {
+              if (ledger_.held_by(x.lease) == 0 && leases_.contains(x.lease))
+                leases_[x.lease][1] = 1;
+              from_allocator_.emplace_back(denied{x.lease});
+            }
+          },
+          [&](const fork_lease& x) {
+            if (auto got = ledger_.fork(x)) {
+              from_allocator_.emplace_back(
+                  granted{x.child, std::move(got->blocks), got->cached, got->source});
+            } else {
+              if (leases_.contains(x.child)) leases_[x.child][1] = 1;
+              from_allocator_.emplace_back(denied{x.child});
+            }
+          },
+          [&](const drop_source& x) {
+            const auto usable = ledger_.drop_source(x.lease);
+            if (!usable) throw broken("a source is dropped that is not kept");
+            if (*usable > 0) from_allocator_.emplace_back(released{x.lease, *usable, true});
+          },
+          [&](const publish& x) {
+            if (!ledger_.publish(x))
+              throw broken("published blocks do not follow the ones published before");
+          },
+          [&](const release& x) {
+            from_allocator_.emplace_back(released{x.lease, ledger_.release(x).usable});
+            leases_.erase(x.lease);
+          },
+          [&](const audit& x) {
+            if (ledger_.quarantine_unknown(x.live) > 0) throw broken("an audit finds a leak");
+          },
+      },
+      m);
 }
 
 void world::do_mover(bool corrupt) {
@@ -166,10 +236,13 @@ void world::check() {
 // Until a step or a move is over, the blocks it names belong to its request.
 void world::check_steps_and_moves(const std::vector<block_ledger::census_line>& census) const {
   if (plan_)
-    for (const auto& item : plan_->items)
+    for (const auto& item : plan_->items) {
       for (const auto b : item.blocks)
         if (!contains(census.at(b).holders, item.request))
           throw broken("a step in flight names a block that is not its request's");
+      if (item.copy_from && !contains(census.at(*item.copy_from).copied_by, item.request))
+        throw broken("a step in flight copies a block that is not kept for it");
+    }
   const auto held = [&](const std::vector<block_id>& blocks, request_id id, bool alone) {
     for (const auto b : blocks) {
       const auto& holders = census.at(b).holders;

@@ -25,7 +25,8 @@ state_digest world::digest() const {
       h.add(m.index());
       if (const auto* x = std::get_if<submit>(&m); x && x->deadlines.total > 0)
         h.add(now_ - x->received_at.value_or(now_));
-      if (const auto* x = std::get_if<cancel>(&m)) h.add(x->request).add(x->why);
+      std::visit([&h](const auto& x) { h.add(x.request); }, m);
+      if (const auto* x = std::get_if<cancel>(&m)) h.add(x->why);
     }
     for (const auto& m : c.down) {
       h.add(m.index());
@@ -47,6 +48,10 @@ state_digest world::digest() const {
                      h.add(x.lease).add(x.count).add(x.keep_free).add(x.prefix.has_value());
                      if (x.prefix) h.add_all(x.prefix->tokens);
                    },
+                   [&](const fork_lease& x) {
+                     h.add(x.parent).add(x.child).add(x.shared).add(x.copies).add(x.keep_free);
+                   },
+                   [&](const drop_source& x) { h.add(x.lease); },
                    [&](const publish& x) { h.add(x.lease).add(x.first).add(x.tokens); },
                    [&](const release& x) { h.add(x.lease).add(x.forget); },
                    [&](const audit& x) { h.add(x.live).add(x.parked); },
@@ -56,9 +61,12 @@ state_digest world::digest() const {
   for (const auto& m : from_allocator_) {
     h.add(m.index());
     std::visit(overloaded{
-                   [&](const granted& x) { h.add(x.lease).add_blocks(x.blocks).add(x.cached); },
+                   [&](const granted& x) {
+                     h.add(x.lease).add_blocks(x.blocks).add(x.cached).add(x.source.has_value());
+                     if (x.source) h.add_block(*x.source);
+                   },
                    [&](const denied& x) { h.add(x.lease); },
-                   [&](const released& x) { h.add(x.lease).add(x.blocks > 0); },
+                   [&](const released& x) { h.add(x.lease).add(x.blocks > 0).add(x.source_only); },
                },
                m);
   }
@@ -81,13 +89,18 @@ state_digest world::digest() const {
     h.add(c.move).add(c.out).add_blocks(c.blocks).add(c.parked).add(c.first);
   h.add(plan_.has_value()).add(result_.has_value());
   if (plan_)
-    for (const auto& x : plan_->items)
-      h.add(x.request).add(x.start).add(x.tokens).add_blocks(x.blocks);
+    for (const auto& x : plan_->items) {
+      h.add(x.request).add(x.start).add(x.tokens).add_blocks(x.blocks).add(x.copy_from.has_value());
+      if (x.copy_from) h.add_block(*x.copy_from);
+      for (const auto& tail : x.tails) h.add(tail.request);
+    }
   if (result_) {
     h.add(result_->index());
     if (const auto* d = std::get_if<step_done>(&*result_))
-      for (const auto& x : d->items)
+      for (const auto& x : d->items) {
         h.add(x.request).add(x.bad_logits).add(x.sampled ? x.sampled->token : -1);
+        for (const auto& tail : x.tails) h.add(tail.request).add(tail.sampled.token);
+      }
   }
   return h.add(faults_met_).add(stops_).add(ending_).digest();
 }

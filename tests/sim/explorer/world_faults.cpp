@@ -14,8 +14,8 @@ void world::do_fault(const choice& c, cell_counts& cells) {
       if (alive && !clients_[i].session.finished())
         cancel_session(i, end_reason::cancelled);
       else  // late, or of an unknown id
-        clients_[i < clients_.size() ? i : 0].up.emplace_back(
-            cancel{id_of(i), end_reason::cancelled, now_});
+        up_of(i < clients_.size() ? i : 0)
+            .emplace_back(cancel{id_of(i), end_reason::cancelled, now_});
       break;
     case fault::time_passes:
       on_time(cells);
@@ -36,13 +36,18 @@ void world::do_fault(const choice& c, cell_counts& cells) {
       do_mover(true);
       break;
     case fault::crash: {
-      auto& x = clients_[i];
-      const bool submitted = x.reading.where() == prompt_reading::state::left;
-      x.state = life::crashed;
-      x.reading.close(places_);  // as its shell does on its way out
-      x.down.clear();
-      x.outstanding = x.withholds = false;
-      if (submitted) x.up.emplace_back(down{});  // the scheduler monitors no other
+      // One session serves a group: all of it is gone.
+      const auto leader = [this](std::size_t k) { return scene_->clients[k].tail_of.value_or(k); };
+      for (std::size_t k = 0; k < clients_.size(); ++k) {
+        auto& x = clients_[k];
+        if (leader(k) != leader(i) || x.state != life::alive) continue;
+        const bool submitted = x.reading.where() == prompt_reading::state::left;
+        x.state = life::crashed;
+        x.reading.close(places_);  // as its shell does on its way out
+        x.down.clear();
+        x.outstanding = x.withholds = false;
+        if (submitted) up_of(k).emplace_back(down{id_of(k)});  // the scheduler monitors no other
+      }
       break;
     }
     case fault::drain:
@@ -58,7 +63,7 @@ void world::do_fault(const choice& c, cell_counts& cells) {
     }
     case fault::repeat:
       clients_[i].resubmitted = true;
-      schedule(submit_of(id_of(i), scene_->clients[i]), column::submit, id_of(i), cells);
+      schedule(submit_of(*scene_, i), column::submit, id_of(i), cells);
       break;
   }
 }

@@ -38,8 +38,13 @@ void world::follow(std::size_t i, reading_step step) {
                  },
                  [&](const reading::submit&) {
                    if (c.finishes) throw broken("a prompt is submitted after its client's end");
-                   auto message = submit_of(id_of(i), script);
+                   auto message = submit_of(*scene_, i);
                    message.received_at = c.reading.begun_at();
+                   for (const auto& tail : message.tails) {  // their session is the leader's
+                     auto& x = clients_.at(index_of(tail.request));
+                     x.state = life::alive;
+                     x.reading.close(places_);
+                   }
                    c.up.emplace_back(std::move(message));
                  },
                  [&](const reading::refuse& x) {

@@ -27,7 +27,7 @@ cache_scope scope_of(std::uint32_t n) {
 // What happens how often; a seed leaves some of it out, so that the rest goes far.
 struct weights {
   std::uint32_t admit, grow, publish, wrong_publish, scribble, release, preempt, forget, unknown,
-      quarantine;
+      quarantine, fork, wrong_fork, drop_source;
 };
 
 // One seed: a real and a naive ledger under the same random events.
@@ -51,14 +51,17 @@ class ledger_trial {
              sometimes(2),
              sometimes(3),
              sometimes(1),
-             below(8) == 0 ? 1u : 0u};
+             below(8) == 0 ? 1u : 0u,
+             sometimes(6),
+             sometimes(1),
+             sometimes(4)};
   }
 
   /// Empty, or what the two disagree on.
   std::string event() {
     const auto* w = &odds_.admit;
     std::uint32_t sum = 0, at = 0;
-    for (int i = 0; i < 10; ++i) sum += w[i];
+    for (int i = 0; i < 13; ++i) sum += w[i];
     auto pick = below(sum);
     while (pick >= w[at]) pick -= w[at++];
     auto wrong = apply(at);
@@ -67,7 +70,7 @@ class ledger_trial {
   }
 
   std::uint64_t granted = 0, denied = 0, hits = 0, shared = 0, published = 0, lost = 0,
-                forgotten = 0;
+                forgotten = 0, forked = 0, not_forked = 0, dropped = 0;
   std::uint64_t evicted() const { return real_.counts().evicted_total; }
   std::uint64_t quarantined() const { return real_.counts().quarantined; }
 
@@ -96,6 +99,12 @@ class ledger_trial {
         return scribble();
       case 9:
         return quarantine();
+      case 10:
+        return fork(true);
+      case 11:
+        return fork(false);
+      case 12:
+        return drop_source();
       default:
         return release(what);
     }
@@ -159,9 +168,43 @@ class ledger_trial {
   // The step computes into the blocks behind the published ones.
   std::string scribble() {
     for (const auto& [id, l] : naive_.leases)
-      for (auto n = l.tokens.size() / naive_.options.block_size; n < l.blocks.size(); ++n)
+      for (auto n = std::max(l.shared, l.tokens.size() / naive_.options.block_size);
+           n < l.blocks.size(); ++n)
         if (auto wrong = naive_.scribble(id, n); !wrong.empty()) return wrong;
     return "";
+  }
+
+  // What is shared is computed: as far as the parent has known it.
+  std::string fork(bool right) {
+    fork_lease ask{any_lease(), any_lease(), below(longest_), below(2) == 0, below(4)};
+    const auto parent = naive_.leases.find(ask.parent);
+    if (right && parent != naive_.leases.end()) {
+      const auto& l = parent->second;
+      const auto known =
+          static_cast<std::uint32_t>(l.tokens.size() / naive_.options.block_size);
+      ask.shared = below(4) == 0 ? below(known + 1) : known;
+      ask.copies = ask.copies && known < l.blocks.size() && ask.shared == known;
+      ask.child.request = request_id{1 + below(6)};
+    } else if (right) {
+      return "";
+    } else if (parent != naive_.leases.end()) {
+      ask.shared += static_cast<std::uint32_t>(parent->second.blocks.size());  // too many
+      ask.copies = true;
+    }
+    const auto before = real_;
+    const auto got = real_.fork(ask);
+    if (!got && !(real_ == before)) return "a refused fork changed something";
+    ++(got ? forked : not_forked);
+    return naive_.fork(ask, got);
+  }
+
+  std::string drop_source() {
+    auto id = any_lease();
+    for (const auto& [lease, l] : naive_.leases)
+      if (l.source && below(2)) id = lease;
+    const auto got = real_.drop_source(id);
+    dropped += got ? 1 : 0;
+    return naive_.drop_source(id, got);
   }
 
   std::string release(std::uint32_t what) {
@@ -194,6 +237,7 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
           "[core][random]") {
   std::uint64_t granted = 0, denied = 0, hits = 0, shared = 0, published = 0, lost = 0,
                 forgotten = 0, evicted = 0, quarantined = 0, events = 0;
+  std::uint64_t forked = 0, not_forked = 0, dropped = 0;
   const auto last_seed = testing::seeds(800, 5000);
   for (std::uint64_t seed = 1; seed <= last_seed; ++seed) {
     ledger_trial trial(seed);
@@ -209,6 +253,9 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
     forgotten += trial.forgotten;
     evicted += trial.evicted();
     quarantined += trial.quarantined();
+    forked += trial.forked;
+    not_forked += trial.not_forked;
+    dropped += trial.dropped;
   }
   INFO(granted << " granted " << denied << " denied " << hits << " hits " << shared << " shared "
                << published << " published " << lost << " lost " << forgotten << " forgotten "
@@ -216,6 +263,7 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
   CHECK(std::min({granted, denied, hits, shared, published}) > 10000);
   CHECK(std::min({forgotten, evicted}) > 5000);
   CHECK(std::min(lost, quarantined) > 300);
+  CHECK(std::min({forked, not_forked, dropped}) > 2000);
   testing::tell("block ledger against the naive one", events, 5'000'000);
   CHECK(events >= (testing::proof_run() ? 5'000'000 : 800'000));
 }
