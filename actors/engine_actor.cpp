@@ -3,11 +3,13 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
 #include <map>
 #include <memory>
 #include <unordered_map>
 
 #include "actors/fail_stop.hpp"
+#include "actors/text_requests.hpp"
 
 namespace troupe {
 namespace {
@@ -30,9 +32,10 @@ class mailbox_sink final : public core::generation_sink {
   std::uint64_t key_;
 };
 
-struct engine_door {
+struct host_requests {
   engine_shell::pointer self;
   core::generation_engine* engine;
+  text_requests text;
   std::chrono::milliseconds reader_limit;
 
   struct running {
@@ -65,12 +68,12 @@ struct engine_door {
   void on(std::uint64_t key, const protocol::sink_event& event) {
     const auto found = requests.find(key);
     if (found == requests.end()) return;  // its reader is gone
-    std::visit([&](const auto& what) { tell(key, found->second, what); }, event.what);
+    std::visit([&](const auto& what) { pass_on(key, found->second, what); }, event.what);
   }
-  void tell(std::uint64_t, const running& to, std::uint32_t prompt_tokens) {
+  void pass_on(std::uint64_t, const running& to, std::uint32_t prompt_tokens) {
     self->send(to.reader, protocol::request_accepted{to.tag, to.handle->id(), prompt_tokens});
   }
-  void tell(std::uint64_t key, const running& to, const core::generation_delta& delta) {
+  void pass_on(std::uint64_t key, const running& to, const core::generation_delta& delta) {
     self->request(to.reader, reader_limit, protocol::text_arrived{to.tag, to.handle->id(), delta})
         .then(
             [this, key] {
@@ -79,16 +82,30 @@ struct engine_door {
             },
             [this, key](const caf::error& why) {
               const auto late = requests.find(key);
-              if (why != caf::sec::request_timeout || late == requests.end()) return leave(key);
+              if (why != caf::sec::request_timeout || late == requests.end())
+                return reader_left(key);
               late->second.handle->cancel(core::end_reason::slow_reader, engine->now());
             });
   }
-  void tell(std::uint64_t key, const running& to, const core::generation_end& end) {
+  void pass_on(std::uint64_t key, const running& to, const core::generation_end& end) {
     self->send(to.reader, protocol::request_ended{to.tag, to.handle->id(), end});
     forget(key);
   }
 
-  void leave(std::uint64_t key) {
+  caf::typed_response_promise<protocol::prompt_encoded> encode(protocol::encode_prompt& ask) {
+    auto answer = self->make_response_promise<protocol::prompt_encoded>();
+    const bool first = text.encode(std::move(ask), [answer](protocol::prompt_encoded it) mutable {
+      answer.deliver(std::move(it));
+    });
+    if (first) encode_on();
+    return answer;
+  }
+  /// A message to itself behind each slice: whatever has arrived meanwhile comes first.
+  void encode_on() {
+    if (text.encode_slice()) self->send(self, protocol::encode_on{});
+  }
+
+  void reader_left(std::uint64_t key) {
     const auto found = requests.find(key);
     if (found == requests.end()) return;
     found->second.handle->cancel(core::end_reason::client_gone, engine->now());
@@ -110,22 +127,28 @@ struct engine_door {
     std::vector<std::uint64_t> left;
     for (const auto& [key, one] : requests)
       if (one.reader.address() == down.source) left.push_back(key);
-    for (const auto key : left) leave(key);
+    for (const auto key : left) reader_left(key);
   }
 };
 
 }  // namespace
 
 engine_shell::behavior_type engine_actor(engine_shell::pointer self,
-                                         core::generation_engine* engine, core::observer* watcher,
+                                         core::generation_engine* engine,
+                                         const std::shared_ptr<const gpu::loaded_model>& model,
+                                         core::observer* watcher,
                                          std::chrono::milliseconds reader_limit) {
   fail_stop(self, *watcher, "engine actor");
-  const auto state = std::make_shared<engine_door>(engine_door{self, engine, reader_limit});
+  const auto state = std::make_shared<host_requests>(
+      host_requests{self, engine, text_requests(model), reader_limit});
   self->set_down_handler([state](const caf::down_msg& down) { state->on_down(down); });
   return {
       [state](const protocol::submit_request& ask) { state->submit(ask); },
       [state](const protocol::cancel_request& ask) { state->cancel(ask.id); },
+      [state](protocol::encode_prompt& ask) { return state->encode(ask); },
+      [state](const protocol::decode_tokens& ask) { return state->text.decode(ask); },
       [state](const protocol::sink_event& event) { state->on(event.key, event); },
+      [state](const protocol::encode_on&) { state->encode_on(); },
   };
 }
 

@@ -21,11 +21,7 @@ std::vector<gpu::template_span> rendered(const gpu::loaded_model& model,
 }
 
 void check_ids(const std::vector<token_id>& tokens, std::uint32_t vocab, const char* field) {
-  for (const auto token : tokens)
-    if (token < 0 || static_cast<std::uint32_t>(token) >= vocab)
-      throw prompt_error{core::refusal::invalid_token,
-                         std::string(field) + ": token id " + std::to_string(token) +
-                             " is outside the vocabulary of " + std::to_string(vocab) + " tokens"};
+  if (auto wrong = wrong_token(tokens, vocab, field)) throw std::move(*wrong);
 }
 
 }  // namespace
@@ -73,6 +69,23 @@ bool prompt_tokenization::advance(std::size_t budget) {
 
 std::size_t prompt_tokenization::at_least() const {
   return tokens_.size() + (text_ ? text_->at_least() : 0);
+}
+
+std::optional<prompt_error> wrong_token(const std::vector<token_id>& tokens, std::uint32_t vocab,
+                                        const char* field) {
+  for (const auto token : tokens)
+    if (token < 0 || static_cast<std::uint32_t>(token) >= vocab)
+      return prompt_error{core::refusal::invalid_token,
+                          std::string(field) + ": token id " + std::to_string(token) +
+                              " is outside the vocabulary of " + std::to_string(vocab) + " tokens"};
+  return std::nullopt;
+}
+
+std::string decoded_text(const gpu::tokenizer& vocabulary, const std::vector<token_id>& tokens) {
+  gpu::detokenizer text(vocabulary, false);
+  std::string out;
+  for (const auto token : tokens) out += text.push(token);
+  return out + text.flush();
 }
 
 std::string token_text(const gpu::tokenizer& vocabulary, const token_sequence& tokens) {

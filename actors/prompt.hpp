@@ -47,7 +47,14 @@ class prompt_tokenization {
   std::optional<gpu::tokenization> text_;
 };
 
-/// The raw text of tokens, special ones included.
+/// The first of `tokens` that the vocabulary does not have; `field` names them for the client.
+std::optional<prompt_error> wrong_token(const std::vector<token_id>& tokens, std::uint32_t vocab,
+                                        const char* field);
+
+/// The text of tokens as a client reads it, special ones included: what is no UTF-8 is replaced.
+std::string decoded_text(const gpu::tokenizer& vocabulary, const std::vector<token_id>& tokens);
+
+/// The raw bytes of tokens, special ones included.
 std::string token_text(const gpu::tokenizer& vocabulary, const token_sequence& tokens);
 
 }  // namespace troupe

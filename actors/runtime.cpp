@@ -335,10 +335,7 @@ std::vector<token_id> runtime::encode(const core::generation_request& request) c
 }
 
 std::string runtime::decode(const std::vector<token_id>& tokens) const {
-  gpu::detokenizer text(impl_->context.choice.model->vocabulary, false);
-  std::string out;
-  for (const auto token : tokens) out += text.push(token);
-  return out + text.flush();
+  return decoded_text(impl_->context.choice.model->vocabulary, tokens);
 }
 
 std::string runtime::token_bytes(token_id token) const {
@@ -383,7 +380,8 @@ struct runtime_access {
     auto& x = *engine.impl_;
     const std::lock_guard lock(x.engine_actor_mutex);
     if (!x.engine_actor_handle && !x.actors.system_gone())
-      x.engine_actor_handle = x.actors.spawn(engine_actor, &engine, x.watcher, x.reader_limit);
+      x.engine_actor_handle = x.actors.spawn(engine_actor, &engine, x.context.choice.model,
+                                             x.watcher, x.reader_limit);
     return x.actors.system_gone() ? protocol::engine_actor{}
                                   : protocol::engine_actor{x.engine_actor_handle};
   }

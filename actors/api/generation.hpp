@@ -20,6 +20,7 @@ namespace troupe::core {
 struct chat_message {
   std::string role;  ///< system, user, assistant, tool
   std::string content;
+  bool operator==(const chat_message&) const = default;
 };
 
 /// 0 = none. Relative to the moment the request is submitted.
@@ -48,6 +49,7 @@ struct generation_request {
   std::optional<std::string> cache_salt;    ///< prefixes are shared only among equal salts
   std::optional<on_disconnect> disconnect;  ///< none: the configured default
   std::string label;                        ///< the object's id, for the log line only
+  bool operator==(const generation_request&) const = default;
 };
 
 struct token_piece {
@@ -72,6 +74,7 @@ struct token_usage {
   std::uint32_t prompt = 0;
   std::uint32_t cached = 0;
   std::uint32_t completion = 0;  ///< every sampled token, the end token included
+  bool operator==(const token_usage&) const = default;
 };
 
 /// Durations of one request in microseconds.
@@ -81,6 +84,7 @@ struct request_times {
   std::uint64_t prefill_us = 0;      ///< first planned to first token
   std::uint64_t decode_us = 0;       ///< first to last token
   std::uint64_t total_us = 0;
+  bool operator==(const request_times&) const = default;
 };
 
 /// The one terminal event.
@@ -93,6 +97,7 @@ struct generation_end {
   token_usage usage;
   request_times times;
   generation_delta last;  ///< text and tokens not yet delivered; comes before the end
+  bool operator==(const generation_end&) const = default;
 };
 
 /// Receives one generation's events, from an actor's thread: it must hand over and return. After

@@ -8,8 +8,6 @@ namespace troupe::core {
 
 namespace {
 
-/// Some thousand bytes of text, about a millisecond: what a session may hold its thread for.
-constexpr std::size_t slice_units = 65'536;
 /// As long as a slice, for each session that reads: together they take about one thread.
 constexpr std::uint64_t slice_pause_us = 1'000;
 /// How often a session without a place asks for one. A queue of waiters would wake them sooner, but

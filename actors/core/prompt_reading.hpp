@@ -15,6 +15,10 @@
 
 namespace troupe::core {
 
+/// Of gpu::tokenization's work: some thousand bytes of text, about a millisecond. What an actor may
+/// hold its thread for.
+inline constexpr std::size_t slice_units = 65'536;
+
 /// So many sessions of a runtime read long prompts at a time. Few, because a giant word takes 30
 /// times its bytes of memory while it is merged. Shared by the readers, who take it as a parameter.
 struct reading_places {

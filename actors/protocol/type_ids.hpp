@@ -1,5 +1,6 @@
-// The one CAF type-id block. The messages are the plain values of actors/core/events.hpp; they
-// never leave the process in this release, so they are registered without inspectors.
+// The one CAF type-id block. The messages between the runtime's own actors are the plain values of
+// actors/core/events.hpp; they never leave the process, so they are registered without inspectors
+// ("unsafe" is CAF's word for that). Those of protocol/engine.hpp have inspectors and may.
 #pragma once
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/type_id.hpp>
@@ -43,7 +44,12 @@ struct text_arrived;
 struct request_ended;
 struct submit_request;
 struct cancel_request;
+struct encode_prompt;
+struct prompt_encoded;
+struct decode_tokens;
+struct tokens_decoded;
 struct sink_event;
+struct encode_on;
 
 /// Declared here because a typed handle travels in a message. Each line: meaning, and who sends it.
 using session_actor = caf::typed_actor<
@@ -111,6 +117,11 @@ CAF_ADD_TYPE_ID(troupe, (troupe::protocol::sink_event))
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::read_on))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::fork_lease))
 CAF_ADD_TYPE_ID(troupe, (troupe::core::drop_source))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::encode_prompt))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::prompt_encoded))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::decode_tokens))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::tokens_decoded))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::encode_on))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::core::submit)
@@ -147,10 +158,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::kv_inquiry)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::leaked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::freeze)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::scheduler_neighbours)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::request_accepted)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::text_arrived)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::request_ended)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::submit_request)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::cancel_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::sink_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::encode_on)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::protocol::read_on)
