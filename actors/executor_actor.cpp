@@ -27,6 +27,7 @@ gpu::step_batch to_batch(core::step_plan& plan, std::uint32_t block_size) {
     slice.blocks = std::move(item.blocks);
     slice.sample = item.sample;
     slice.decode = std::move(item.decode);
+    slice.allowed = std::move(item.allowed);
     slice.suppressed = std::move(item.suppressed);
     slice.history = std::move(item.history);
     slice.history_prompt = item.history_prompt;
@@ -42,11 +43,9 @@ core::step_done to_report(gpu::step_result&& result) {
   report.elapsed_us = result.elapsed_us;
   report.items.reserve(result.slices.size());
   for (auto& slice : result.slices) {
-    core::item_result item{core::request_id{slice.key},
-                           slice.bad_logits,
-                           std::move(slice.sampled),
-                           std::move(slice.scores),
-                           {}};
+    core::item_result item{core::request_id{slice.key}, slice.bad_logits,
+                           std::move(slice.sampled),    std::move(slice.scores),
+                           slice.nothing_allowed,       {}};
     for (auto& tail : slice.tails)
       item.tails.push_back({core::request_id{tail.key}, std::move(tail.sampled)});
     report.items.push_back(std::move(item));

@@ -81,6 +81,23 @@ std::optional<prompt_error> wrong_token(const std::vector<token_id>& tokens, std
   return std::nullopt;
 }
 
+core::token_constraint constraint_of(const gpu::tokenizer& vocabulary,
+                                     const core::generation_request& request) {
+  check_ids(request.allowed_token_ids, vocabulary.vocab_size(), "allowed_token_ids");
+  core::word_rules rules{request.allowed_token_ids, {}};
+  for (const auto& word : request.bad_words) {
+    const auto text = word.substr(std::min(word.find_first_not_of(" \t\n\r\f\v"), word.size()));
+    auto plain = vocabulary.encode(text, true);
+    auto spaced = vocabulary.encode(" " + text, true);
+    // A space that is a token by itself would forbid the word in one place and the space in all.
+    const bool differs =
+        spaced.size() == plain.size() && !spaced.empty() && spaced.front() != plain.front();
+    rules.forbidden.push_back(std::move(plain));
+    if (differs) rules.forbidden.push_back(std::move(spaced));
+  }
+  return core::compile(std::move(rules));
+}
+
 std::string decoded_text(const gpu::tokenizer& vocabulary, const std::vector<token_id>& tokens) {
   gpu::detokenizer text(vocabulary, false);
   std::string out;

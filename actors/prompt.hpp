@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/api/generation.hpp"
+#include "actors/core/token_constraint.hpp"
 #include "gpu/model/loaded_model.hpp"
 #include "gpu/model/text/tokenization.hpp"
 
@@ -50,6 +51,11 @@ class prompt_tokenization {
 /// The first of `tokens` that the vocabulary does not have; `field` names them for the client.
 std::optional<prompt_error> wrong_token(const std::vector<token_id>& tokens, std::uint32_t vocab,
                                         const char* field);
+
+/// `allowed_token_ids` and `bad_words` of a request, with words as vLLM tokenizes them: at the
+/// beginning of a text, and behind a space where that gives other tokens. Throws prompt_error.
+core::token_constraint constraint_of(const gpu::tokenizer& vocabulary,
+                                     const core::generation_request& request);
 
 /// The text of tokens as a client reads it, special ones included: what is no UTF-8 is replaced.
 std::string decoded_text(const gpu::tokenizer& vocabulary, const std::vector<token_id>& tokens);

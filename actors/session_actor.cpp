@@ -33,6 +33,7 @@ struct session {
   std::shared_ptr<const core::generation_request> request;
   prompt_tokenization prompt;
   core::prompt_reading reading;
+  core::token_constraint constraint;  // compiled when the prompt is read
   session_choice choice;
 
   core::time_us now() const { return to_time_us(self->clock().now()); }
@@ -56,6 +57,7 @@ struct session {
   core::reading_step read_slice(std::size_t units) {
     try {
       const bool complete = prompt.advance(units);
+      if (complete) constraint = constraint_of(context.choice.model->vocabulary, *request);
       const core::slice_report done{complete, prompt.at_least()};
       return with_places([&](auto& places) { return reading.on_slice(done, places, now()); });
     } catch (const prompt_error& e) {
@@ -74,8 +76,9 @@ struct session {
     self->delayed_send(self, std::chrono::microseconds(x.us), protocol::read_on{});
   }
   void perform(const core::reading::submit&) {
-    self->send(context.scheduler, choice.submit(prompt.take(), reading.begun_at()),
-               protocol::session_actor{self});
+    auto message = choice.submit(prompt.take(), reading.begun_at());
+    message.constraint = constraint;
+    self->send(context.scheduler, std::move(message), protocol::session_actor{self});
   }
   void perform(const core::reading::refuse& x) {
     pass([&] { choice.on(core::refused{{}, x.why, x.message}, now()); });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/decode_options.hpp"
+#include "config/token_mask.hpp"
 
 namespace troupe::gpu {
 
@@ -41,7 +42,8 @@ struct sequence_slice {
   /// sampling, top_logprobs and confidence->top_k (the mass of that many likeliest tokens) are the
   /// device's; the rest is decided before and after the step.
   shared_decode decode;
-  std::vector<token_id> suppressed;  ///< never sampled in this step (end tokens below min_tokens)
+  token_bits allowed;                ///< tokens that may be sampled; empty: all
+  std::vector<token_id> suppressed;  ///< never sampled in this step, whatever `allowed` says
   /// The tokens before the sampled one, when decode->sampling.needs_history(): the first
   /// `history_prompt` are the prompt's.
   token_sequence history;
@@ -66,8 +68,9 @@ struct slice_result {
   bool bad_logits =
       false;  ///< all logits -inf, or one NaN: nothing was sampled, the rest of the batch is fine
   std::optional<scored_token> sampled;
-  std::vector<scored_token> scores;  ///< one per score target >= 0, in order
+  std::vector<scored_token> scores;     ///< one per score target >= 0, in order
   std::vector<tail_result> tails = {};  ///< one per tail, in order; none with bad logits
+  bool nothing_allowed = false;  ///< the logits are fine, `allowed` and `suppressed` leave no token
 };
 
 struct step_result {

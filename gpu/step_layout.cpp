@@ -101,6 +101,10 @@ class slice_checker {
     if (top < -1 || top > 20) {
       refuse("top_logprobs is " + std::to_string(top) + ", allowed are -1 to 20");
     }
+    if (s.allowed.size() > (limits_.vocab + 63) / 64) {
+      refuse("allowed has bits for " + std::to_string(s.allowed.size() * 64) +
+             " tokens, the vocabulary has " + std::to_string(limits_.vocab));
+    }
     for (std::size_t i = 0; i < s.suppressed.size(); ++i) {
       check_token("suppressed", i, s.suppressed[i], 0);
     }

@@ -42,6 +42,8 @@ struct generation_request {
   bool include_stop_in_output = false;
   stop_boundary boundary = stop_boundary::none;
   std::optional<repetition_stop> repetition;
+  std::vector<token_id> allowed_token_ids;  ///< no other token is drawn; empty: all
+  std::vector<std::string> bad_words;       ///< never in the answer, as vLLM tokenizes them
   bool skip_special_tokens = true;
   bool echo = false;  ///< deliver the prompt's text (and scores, with top_logprobs >= 0) first
   std::int32_t priority = 0;                ///< lower is earlier

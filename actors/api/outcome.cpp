@@ -15,10 +15,10 @@ const char* look_up(const std::array<const char*, N>& names, Enum x) {
 }
 
 constexpr std::array<const char*, end_reason_count> end_reason_names{
-    "end_token",     "stop_token",  "stop_string",   "stop_confidence", "stop_repetition",
-    "length",        "client_gone", "cancelled",     "queue_timeout",   "first_token_timeout",
-    "total_timeout", "slow_reader", "session_crash", "bad_logits",      "step_failed",
-    "engine_failed", "shutdown",    "refused"};
+    "end_token",     "stop_token",  "stop_string",      "stop_confidence", "stop_repetition",
+    "length",        "client_gone", "cancelled",        "queue_timeout",   "first_token_timeout",
+    "total_timeout", "slow_reader", "session_crash",    "bad_logits",      "step_failed",
+    "engine_failed", "shutdown",    "no_token_allowed", "refused"};
 
 constexpr std::array<const char*, move_outcome_count> move_outcome_names{
     "ok", "host_full", "failed", "corrupt", "late"};

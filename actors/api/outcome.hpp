@@ -18,13 +18,14 @@ enum class end_reason : std::uint8_t {
   queue_timeout,
   first_token_timeout,
   total_timeout,
-  slow_reader,    ///< outbound limit reached
-  session_crash,  ///< the session actor died
-  bad_logits,     ///< NaN or all -inf
-  step_failed,    ///< the device refused or failed the step
-  engine_failed,  ///< scheduler, allocator or executor died: fail stop
-  shutdown,       ///< the drain time was over
-  refused,        ///< never admitted (see refusal)
+  slow_reader,       ///< outbound limit reached
+  session_crash,     ///< the session actor died
+  bad_logits,        ///< NaN or all -inf
+  step_failed,       ///< the device refused or failed the step
+  engine_failed,     ///< scheduler, allocator or executor died: fail stop
+  shutdown,          ///< the drain time was over
+  no_token_allowed,  ///< allowed_token_ids, bad_words and min_tokens leave none to draw
+  refused,           ///< never admitted (see refusal)
 };
 inline constexpr int end_reason_count = static_cast<int>(end_reason::refused) + 1;
 

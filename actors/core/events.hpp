@@ -10,6 +10,7 @@
 #include "actors/api/generation.hpp"
 #include "actors/api/ids.hpp"
 #include "actors/api/outcome.hpp"
+#include "actors/core/token_constraint.hpp"
 #include "config/decode_options.hpp"
 
 namespace troupe::core {
@@ -34,6 +35,7 @@ struct submit {
   std::optional<time_us> received_at;
   std::optional<std::string> cache_salt;  ///< prefixes are shared only among equal salts
   bool keep_prefix = false;               ///< its blocks stay cached when its client leaves
+  token_constraint constraint;            ///< at the beginning of the answer
   std::vector<tail_of>
       tails;  ///< admitted and refused together with it; the prompt is computed once
   bool operator==(const submit&) const = default;
@@ -204,7 +206,9 @@ struct plan_item {
   block_table blocks;
   bool sample = false;
   shared_decode decode;
-  std::vector<token_id> suppressed;     ///< never drawn in this step: end tokens before min_tokens
+  token_bits allowed;                   ///< empty: all; see config/token_mask.hpp
+  std::vector<token_id> suppressed;     ///< never drawn in this step: end tokens before min_tokens,
+                                        ///< and what the constraint forbids
   token_sequence history;               ///< prompt and answer so far, when the sampling needs them
   std::uint32_t history_prompt = 0;     ///< how many of `history` are the prompt's
   std::vector<token_id> score_targets;  ///< empty, or one per token (-1: none)
@@ -224,6 +228,7 @@ struct item_result {
   bool bad_logits = false;
   std::optional<scored_token> sampled;
   std::vector<scored_token> scores;
+  bool nothing_allowed = false;         ///< the model answered, but no token may be drawn
   std::vector<tail_result> tails = {};  ///< one per tail of the item
 };
 struct step_done {

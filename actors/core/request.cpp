@@ -63,6 +63,7 @@ request make_request(const submit& m, rank order, const scheduler_limits& limits
   r.decode = std::move(decode);
   r.scope = cache_scope{m.cache_salt};
   r.keep_prefix = m.keep_prefix;
+  r.constraint = m.constraint;
   r.scored =
       m.score_prompt ? 1 : r.prompt_tokens;  // nothing comes before the first token to score it by
   r.submitted_at = now;
@@ -236,6 +237,7 @@ void request::add_to(state_hash& h) const {
   h.add_all(tokens).add(prompt_tokens).add(max_tokens);
   add_decode(h, *decode);
   h.add(scored).add(keep_prefix).add(unsure_steps);
+  constraint.add_to(h);
   h.add(scope.salt.has_value());
   if (scope.salt) h.add(std::string_view(*scope.salt));
   due.add_to(h);

@@ -155,6 +155,7 @@ struct request {
   std::vector<request_id> tails;   ///< in state awaiting_fork, for this one
   cache_scope scope;
   bool keep_prefix = false;
+  token_constraint constraint;  ///< behind the last of `tokens`
   std::uint32_t cached_tokens =
       0;  ///< of the prompt, found in the prefix cache when it first came in
   std::uint32_t scored =

@@ -86,6 +86,11 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
       item.suppressed.insert(item.suppressed.end(), limits_.end_tokens.begin(),
                              limits_.end_tokens.end());
   }
+  if (item.sample) {
+    auto mask = r.constraint.mask();
+    item.allowed = std::move(mask.allowed);
+    item.suppressed.insert(item.suppressed.end(), mask.forbidden.begin(), mask.forbidden.end());
+  }
   // Position j predicts token j + 1. Scores that were sent before a preemption are not computed
   // again.
   if (const auto end = std::min(h.computed + tokens + 1, r.prompt_tokens); r.scored < end) {

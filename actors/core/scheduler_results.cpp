@@ -77,6 +77,15 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
     return;
   }
 
+  if (result.nothing_allowed) {
+    finish(r,
+           {end_reason::no_token_allowed, std::nullopt,
+            "No token may follow the answer's " + std::to_string(r.completion()) +
+                " tokens: 'allowed_token_ids', 'bad_words' and 'min_tokens' together leave none."},
+           phase, now, out);
+    return;
+  }
+
   publish_computed(r, out);
 
   tokens_out told;
@@ -132,6 +141,7 @@ void scheduler_machine::take_token(request& r, const scored_token& sampled, life
   const bool gives_up = may_end && wants.confidence && r.unsure_steps >= wants.confidence->steps;
 
   r.tokens.push_back(token);
+  r.constraint.advance(token);
   if (!r.first_token_at) r.first_token_at = now;
   r.last_token_at = now;
   if (auto* p = std::get_if<life::prefilling>(&r.state)) {

@@ -159,12 +159,12 @@ typename Inspector::result_type inspect(Inspector& f, deadlines_ms& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, generation_request& x) {
   auto& [prompt, parse_special, add_special_tokens, add_generation_prompt, decode, stop,
-         include_stop_in_output, boundary, repetition, skip_special_tokens, echo, priority,
-         deadlines, cache_salt, disconnect, label] = x;
-  return protocol::wire::members(f, prompt, parse_special, add_special_tokens,
-                                 add_generation_prompt, decode, stop, include_stop_in_output,
-                                 boundary, repetition, skip_special_tokens, echo, priority,
-                                 deadlines, cache_salt, disconnect, label);
+         include_stop_in_output, boundary, repetition, allowed_token_ids, bad_words,
+         skip_special_tokens, echo, priority, deadlines, cache_salt, disconnect, label] = x;
+  return protocol::wire::members(
+      f, prompt, parse_special, add_special_tokens, add_generation_prompt, decode, stop,
+      include_stop_in_output, boundary, repetition, allowed_token_ids, bad_words,
+      skip_special_tokens, echo, priority, deadlines, cache_salt, disconnect, label);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, token_piece& x) {

@@ -128,6 +128,7 @@ void cpu_backend::answer(const laid_out_step& step, const step_segment& segment,
     for (std::uint32_t i = 0; i < count; ++i) {
       slice_result& out = result.slices[wanted[i].slice];
       out.bad_logits = out.bad_logits || answers[i].bad_logits;
+      out.nothing_allowed = out.nothing_allowed || answers[i].nothing_allowed;
       if (answers[i].score) out.scores.push_back(std::move(*answers[i].score));
       out.sampled = std::move(answers[i].sampled);
       const auto& tails = step.batch.slices[wanted[i].slice].tails;

@@ -136,11 +136,8 @@ row_answer sampler::answer(const row_query& q) {
     out.score->top = top;
   }
   if (!q.sample) return out;
-  const std::optional<logit_stats> ready = prepare(q, raw);
-  if (!ready) {
-    out.bad_logits = true;
-    return out;
-  }
+  const std::optional<logit_stats> ready = prepare(q, raw, out);
+  if (!ready) return out;
   const auto draw_by = [&](std::uint64_t seed) {
     const token_id token = choose(q, *ready, seed);
     scored_token drawn = scored(token, 0.0f);
@@ -156,16 +153,21 @@ row_answer sampler::answer(const row_query& q) {
   return out;
 }
 
-/// Adjusts the logits, once however many tokens are drawn from them. None: nothing can be drawn.
-std::optional<logit_stats> sampler::prepare(const row_query& q, const logit_stats& raw) {
+/// Adjusts the logits, once however many tokens are drawn from them. None: nothing can be drawn,
+/// and `out` says why.
+std::optional<logit_stats> sampler::prepare(const row_query& q, const logit_stats& raw,
+                                            row_answer& out) {
   const sampling_params& p = q.slice->decode->sampling;
   logit_stats top = raw;
   changed_.clear();
-  if (p.needs_history() || !p.logit_bias.empty() || !q.slice->suppressed.empty()) {
+  if (p.needs_history() || !p.logit_bias.empty() || !q.slice->suppressed.empty() ||
+      !q.slice->allowed.empty()) {
     adjust(q);
-    for (const token_id token : q.slice->suppressed) q.logits[token] = -infinity;
+    keep_allowed(q);
     top = kernels_.stats({q.logits, q.vocab});
-    if (top.has_nan || !(top.max > -infinity)) return std::nullopt;
+    out.bad_logits = top.has_nan;
+    out.nothing_allowed = !top.has_nan && !(top.max > -infinity);
+    if (out.bad_logits || out.nothing_allowed) return std::nullopt;
   }
   return top;
 }
@@ -210,6 +212,19 @@ void sampler::adjust(const row_query& q) {
     x -= p.frequency_penalty * static_cast<float>(times);
     if (times > 0) x -= p.presence_penalty;
     q.logits[token] = std::clamp(x, -largest, largest);
+  }
+}
+
+void sampler::keep_allowed(const row_query& q) {
+  for (const token_id token : q.slice->suppressed) q.logits[token] = -infinity;
+  const token_bits& allowed = q.slice->allowed;
+  if (allowed.empty()) return;
+  for (std::uint32_t first = 0; first < q.vocab; first += 64) {
+    const std::uint64_t bits = first / 64 < allowed.size() ? allowed[first / 64] : 0;
+    if (bits == ~std::uint64_t{0}) continue;
+    const std::uint32_t count = std::min(64u, q.vocab - first);
+    for (std::uint32_t i = 0; i < count; ++i)
+      if ((bits >> i & 1) == 0) q.logits[first + i] = -infinity;
   }
 }
 

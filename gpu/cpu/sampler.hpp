@@ -2,8 +2,8 @@
 // the slice's parameters, its history and the position alone, never on the batch. Order, that of
 // vLLM's sampler (docs.vllm.ai, vllm.v1.sample.sampler): logit bias; penalties (repetition,
 // frequency, presence), in greedy sampling too; temperature; top-k; top-p on what top-k left;
-// min-p. Suppressed tokens stay suppressed whatever their bias. Reported probabilities are raw.
-// Randomness is a counter: (seed, position) is the whole key.
+// min-p. Tokens that are suppressed or not allowed stay so whatever their bias. Reported
+// probabilities are raw. Randomness is a counter: (seed, position) is the whole key.
 #pragma once
 #include <optional>
 #include <utility>
@@ -25,6 +25,7 @@ struct row_query {
 
 struct row_answer {
   bool bad_logits = false;
+  bool nothing_allowed = false;
   std::optional<scored_token> score;
   std::optional<scored_token> sampled;
   std::vector<scored_token> tails;  ///< one per tail of the slice, when sampled
@@ -42,10 +43,12 @@ class sampler {
   row_answer answer(const row_query& query);
 
  private:
-  std::optional<logit_stats> prepare(const row_query& query, const logit_stats& raw);
+  std::optional<logit_stats> prepare(const row_query& query, const logit_stats& raw,
+                                     row_answer& out);
   token_id choose(const row_query& query, const logit_stats& top, std::uint64_t seed);
   void count_history(const sequence_slice& slice, std::uint32_t vocab);
   void adjust(const row_query& query);
+  static void keep_allowed(const row_query& query);
   float raw_logit(const row_query& query, token_id token) const;
   token_id draw(const row_query& query, const logit_stats& top, std::uint64_t seed);
   void keep_mass(const row_query& q, double mass);

@@ -152,6 +152,12 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
       return server_error("client_gone", "The client left.");
     case end_reason::shutdown:
       return shutting_down();
+    case end_reason::no_token_allowed: {
+      api_error e;
+      e.message = or_else(end.message, "No token is allowed here.");
+      e.code = "no_token_allowed";
+      return e;
+    }
     case end_reason::refused:
       return error_of_refusal(end, prompt_field);
   }

@@ -43,11 +43,13 @@ class wire_fields {
   std::vector<token_id> tokens(simdjson::dom::array, const std::string& param) const;
   token_id token(std::int64_t, const std::string& param) const;
 
- private:
-  bool is_token(std::int64_t id) const { return id >= 0 && id < token_end(); }
+  /// The first id that is no token.
   std::int64_t token_end() const {
     return limits_.vocab > 0 ? limits_.vocab : std::int64_t{1} << 31;
   }
+
+ private:
+  bool is_token(std::int64_t id) const { return id >= 0 && id < token_end(); }
 
   std::vector<std::pair<std::string_view, simdjson::dom::element>> checked_;
   const wire_limits& limits_;

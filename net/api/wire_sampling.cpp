@@ -16,7 +16,7 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::size_t stops_max = 4, stop_bytes_max = 1024, biases_max = 1024,
-                      stop_tokens_max = 1024;
+                      stop_tokens_max = 1024, bad_words_max = 256, bad_word_bytes_max = 256;
 
 /// What a client typed, short enough for a message.
 std::string shown(std::string_view word) {
@@ -115,6 +115,45 @@ std::vector<std::string> read_stops(const wire_fields& in) {
         "stop", fmt::format("'stop' holds {} strings, allowed are {}.", items.size(), stops_max));
   for (const dom::element item : items) add(item, fmt::format("stop[{}]", stops.size()));
   return stops;
+}
+
+/// As vLLM: an empty list would allow nothing, and is a mistake; null is no list.
+std::vector<token_id> read_allowed(const wire_fields& in) {
+  const auto value = in.get("allowed_token_ids");
+  if (!value) return {};
+  const dom::array items = array_of(*value);
+  if (items.size() == 0)
+    throw invalid_value("allowed_token_ids",
+                        "'allowed_token_ids' is empty, so no token could be drawn; leave it out "
+                        "to allow all.");
+  if (items.size() > static_cast<std::size_t>(in.token_end()))
+    throw invalid_value("allowed_token_ids",
+                        fmt::format("'allowed_token_ids' holds {} tokens, the vocabulary has {}.",
+                                    items.size(), in.token_end()));
+  return in.tokens(items, "allowed_token_ids");
+}
+
+std::vector<std::string> read_bad_words(const wire_fields& in) {
+  std::vector<std::string> words;
+  const auto value = in.get("bad_words");
+  if (!value) return words;
+  const dom::array items = array_of(*value);
+  if (items.size() > bad_words_max)
+    throw invalid_value("bad_words", fmt::format("'bad_words' holds {} words, allowed are {}.",
+                                                 items.size(), bad_words_max));
+  for (const dom::element item : items) {
+    const std::string param = fmt::format("bad_words[{}]", words.size());
+    const auto one = as_text(item);
+    if (!one) throw wrong_type(param, "a string", item);
+    if (one->find_first_not_of(" \t\n\r\f\v") == std::string_view::npos)
+      throw invalid_value(param,
+                          fmt::format("'{}' must have a character besides white space.", param));
+    if (one->size() > bad_word_bytes_max)
+      throw invalid_value(param, fmt::format("'{}' has {} bytes, allowed are {}.", param,
+                                             one->size(), bad_word_bytes_max));
+    words.emplace_back(*one);
+  }
+  return words;
 }
 
 core::deadlines_ms read_deadlines(const wire_fields& in) {
@@ -231,6 +270,8 @@ core::generation_request wire_fields::sampling_request() const {
     r.boundary = static_cast<stop_boundary>(*at);
   r.decode.confidence = read_confidence(*this);
   r.repetition = read_repetition(*this);
+  r.allowed_token_ids = read_allowed(*this);
+  r.bad_words = read_bad_words(*this);
   r.decode.ignore_eos = boolean("ignore_eos", false);
   r.skip_special_tokens = boolean("skip_special_tokens", true);
   r.priority = static_cast<std::int32_t>(integer("priority", 0));

@@ -36,12 +36,12 @@ const buckets sequence_buckets{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256};
 constexpr std::array<const char*, core::end_reason_count> release_labels{
     "finish", "stop",    "stop",     "stop",    "stop",        "length", "client_disconnect",
     "cancel", "timeout", "timeout",  "timeout", "slow_reader", "crash",  "error",
-    "error",  "error",   "shutdown", "error"};
+    "error",  "error",   "shutdown", "error",   "error"};
 /// Label of request_success_total, by end_reason: every ended request counts once.
 constexpr std::array<const char*, core::end_reason_count> finished_labels{
-    "stop",  "stop",      "stop",    "confidence", "repetition", "length",
-    "abort", "cancelled", "timeout", "timeout",    "timeout",    "error",
-    "error", "error",     "error",   "error",      "shutdown",   "refused"};
+    "stop",      "stop",    "stop",     "confidence", "repetition", "length", "abort",
+    "cancelled", "timeout", "timeout",  "timeout",    "error",      "error",  "error",
+    "error",     "error",   "shutdown", "error",      "refused"};
 constexpr std::array<const char*, core::move_outcome_count> move_labels{"ok", "host_full", "failed",
                                                                         "corrupt", "late"};
 constexpr std::array<const char*, 3> transport_labels{"http", "sse", "ws"};

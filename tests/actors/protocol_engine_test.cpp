@@ -75,6 +75,8 @@ core::generation_request full_request() {
   x.include_stop_in_output = true;
   x.boundary = stop_boundary::line;
   x.repetition = repetition_stop{3, 4};
+  x.allowed_token_ids = {5, 0};
+  x.bad_words = {"bad", " worse"};
   x.skip_special_tokens = false;
   x.echo = true;
   x.priority = -3;

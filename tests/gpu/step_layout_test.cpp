@@ -99,6 +99,10 @@ TEST_CASE("step_layout: a broken batch is refused naming slice, field and value"
                b.slices[0].suppressed = {5, 100};
              }),
              Contains("suppressed[1] is 100"));
+  CHECK_THAT(refusal([](step_batch& b) {
+               b.slices[0].allowed = {1, 2, 3};
+             }),
+             Contains("allowed has bits for 192 tokens, the vocabulary has 100"));
   CHECK_THAT(refusal([](step_batch& b) { b.slices[1].score_targets.pop_back(); }),
              Contains("score_targets has 39 entries"));
   CHECK_THAT(refusal([](step_batch& b) { b.slices[1].score_targets[3] = 100; }),

@@ -114,9 +114,55 @@ TEST_CASE("sampler: NaN, or nothing but -inf, is bad logits and samples nothing"
   CHECK(q.ask().bad_logits);
   q.logits.assign(50, 1.0f);
   for (token_id i = 0; i < 50; ++i) q.slice.suppressed.push_back(i);
-  CHECK(q.ask().bad_logits);
+  CHECK_FALSE(q.ask().bad_logits);
+  CHECK(q.ask().nothing_allowed);
   q.slice.suppressed.pop_back();
   CHECK(q.token() == 49);
+}
+
+TEST_CASE("sampler: only allowed tokens are drawn, in every way to draw and whatever their bias",
+          "[gpu]") {
+  question q;
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 200; ++i) q.logits.push_back(static_cast<float>(random() % 1000) * 1e-3f);
+  auto& p = q.slice.decode.edit().sampling;
+  p.seed = 3;
+  p.logit_bias = {{7, 100.0f}};                                 // the likeliest by far, not allowed
+  q.slice.allowed = {1ull << 3 | 1ull << 63, 1ull, 1ull << 2};  // 3, 63, 64, 130
+  const std::set<token_id> all{3, 63, 64, 130};
+  SECTION("plain") {}
+  SECTION("top-k") {
+    p.top_k = 50;
+  }
+  SECTION("top-p") {
+    p.top_p = 0.999f;
+  }
+  SECTION("penalties") {
+    p.repetition_penalty = 1.1f;
+    q.slice.history = {3, 7};
+    q.slice.history_prompt = 1;
+  }
+  CHECK(q.seen(400) == all);
+  q.slice.suppressed = {64};  // suppressed wins over allowed
+  CHECK(q.seen(400) == std::set<token_id>{3, 63, 130});
+  q.slice.decode.edit().sampling.temperature = 0.0f;
+  const auto best = *q.token();
+  for (const token_id other : {3, 63, 130}) CHECK(q.logits[best] >= q.logits[other]);
+  q.slice.suppressed = {3, 63, 64, 130};
+  CHECK(q.ask().nothing_allowed);
+  CHECK_FALSE(q.ask().sampled);
+}
+
+TEST_CASE("sampler: what is reported of an allowed token is its raw log-probability", "[gpu]") {
+  question q = with_probabilities({0.7, 0.2, 0.1});
+  q.slice.allowed = {0b110};
+  q.slice.decode.edit().sampling.temperature = 0.0f;
+  q.slice.decode.edit().top_logprobs = 2;
+  const auto answer = q.ask();
+  REQUIRE(answer.sampled);
+  CHECK(answer.sampled->token == 1);
+  CHECK(answer.sampled->logprob == Approx(std::log(0.2)));
+  CHECK(answer.sampled->top.front().first == 0);
 }
 
 TEST_CASE(

@@ -32,6 +32,15 @@ TEST_CASE("wire_fields: each wrong value names its field", "[net]") {
       {R"("seed":1e30)", "seed"},
       {R"("seed":18446744073709551615)", "seed"},
       {R"("stop_token_ids":[1000])", "stop_token_ids[0]"},
+      {R"("allowed_token_ids":[])", "allowed_token_ids"},
+      {R"("allowed_token_ids":5)", "allowed_token_ids"},
+      {R"("allowed_token_ids":[1,1000])", "allowed_token_ids[1]"},
+      {R"("allowed_token_ids":[-1])", "allowed_token_ids[0]"},
+      {R"("allowed_token_ids":["1"])", "allowed_token_ids[0]"},
+      {R"("bad_words":"no")", "bad_words"},
+      {R"("bad_words":["a",1])", "bad_words[1]"},
+      {R"("bad_words":[""])", "bad_words[0]"},
+      {R"("bad_words":["a"," \n"])", "bad_words[1]"},
       {R"("min_tokens":3,"max_tokens":2)", "min_tokens"},
       {R"("deadlines":{"total_ms":0})", "deadlines.total_ms"},
       {R"("messages":[])", "messages"},
@@ -81,6 +90,23 @@ TEST_CASE("wire_fields: each wrong value names its field", "[net]") {
   CHECK(body_error(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").param ==
         "messages[0].content[0].type");
   CHECK(body_error(R"({"messages":[7]})").param == "messages[0]");
+}
+
+TEST_CASE("wire_in: allowed tokens and bad words arrive as they are, at most so many", "[net]") {
+  const auto one = chat(R"(,"allowed_token_ids":[7,0,7],"bad_words":[" two","one"])").choices[0];
+  CHECK(one.allowed_token_ids == std::vector<token_id>{7, 0, 7});
+  CHECK(one.bad_words == std::vector<std::string>{" two", "one"});
+  const auto none = chat(R"(,"allowed_token_ids":null,"bad_words":[])").choices[0];
+  CHECK(none.allowed_token_ids.empty());
+  CHECK(none.bad_words.empty());
+  std::string words = R"("x")";
+  for (int i = 1; i < 257; ++i) words += R"(,"x")";
+  CHECK(chat_error(R"(,"bad_words":[)" + words + "]").message ==
+        "'bad_words' holds 257 words, allowed are 256.");
+  CHECK(chat_error(R"(,"bad_words":[")" + std::string(257, 'x') + "\"]").message ==
+        "'bad_words[0]' has 257 bytes, allowed are 256.");
+  CHECK(chat_error(R"(,"allowed_token_ids":[])").message ==
+        "'allowed_token_ids' is empty, so no token could be drawn; leave it out to allow all.");
 }
 
 TEST_CASE("wire_fields: more choices than may run and wait together are refused, naming n",

@@ -65,6 +65,7 @@ TEST_CASE("metrics: each reason of an ended request counts under the label of it
       {end_reason::slow_reader, "error"},
       {end_reason::engine_failed, "error"},
       {end_reason::shutdown, "shutdown"},
+      {end_reason::no_token_allowed, "error"},
       {end_reason::refused, "refused"}};
   const std::vector<std::pair<end_reason, std::string>> releases{
       {end_reason::end_token, "finish"},
