@@ -247,7 +247,8 @@ runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::stri
     mover = x.actors.spawn<caf::detached>(mover_actor, x.device, x.host, scheduler, x.watcher);
   x.mover = caf::actor_cast<caf::weak_actor_ptr>(mover);
   caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, executor, mover});
-  x.probe.emplace(scheduler, executor);
+  const protocol::scheduler_neighbours driven{x.allocator, executor, mover};
+  x.probe.emplace(x.actors, scheduler, driven);
   std::vector<caf::strong_actor_ptr> watched{caf::actor_cast<caf::strong_actor_ptr>(scheduler),
                                              caf::actor_cast<caf::strong_actor_ptr>(x.allocator),
                                              caf::actor_cast<caf::strong_actor_ptr>(executor)};
@@ -366,22 +367,13 @@ void runtime::when_stopped(std::function<void()> call) {
   impl_->gauges->on_over(std::move(call));
 }
 
-void runtime::crash(role which) {
-  auto& x = *impl_;
-  const auto victim = which == role::scheduler   ? caf::actor_cast<caf::actor>(x.context.scheduler)
-                      : which == role::allocator ? caf::actor_cast<caf::actor>(x.allocator)
-                      : which == role::executor  ? caf::actor_cast<caf::actor>(x.executor)
-                                                 : caf::actor_cast<caf::actor>(x.mover);
-  x.actors.while_open([&] { caf::anon_send_exit(victim, caf::exit_reason::kill); });
-}
-
 struct runtime_access {
   static protocol::engine_actor of(runtime& engine) {
     auto& x = *engine.impl_;
     const std::lock_guard lock(x.engine_actor_mutex);
     if (!x.engine_actor_handle && !x.actors.system_gone())
-      x.engine_actor_handle = x.actors.spawn(engine_actor, &engine, x.context.choice.model,
-                                             x.watcher, x.reader_limit);
+      x.engine_actor_handle =
+          x.actors.spawn(engine_actor, &engine, x.context.choice.model, x.watcher, x.reader_limit);
     return x.actors.system_gone() ? protocol::engine_actor{}
                                   : protocol::engine_actor{x.engine_actor_handle};
   }

@@ -66,10 +66,6 @@ class runtime final : public core::generation_engine {
 
   const core::scheduler_limits& limits() const;
 
-  /// Ends one actor of the engine as a crash would, for tests of that case.
-  enum class role { scheduler, allocator, executor, mover };
-  void crash(role);
-
  private:
   friend struct runtime_access;  // of actor_of(), actors/embedding/caf_system.hpp
   struct impl;

@@ -123,7 +123,9 @@ std::vector<std::string> find_problems(const kv_report&);
 /// "3.1": request and epoch.
 std::string name_of(lease_id);
 
-/// For the debugging endpoints. Every call sends a message and returns at once.
+enum class engine_part : std::uint8_t { scheduler, allocator, executor, mover };
+
+/// The one debugging entry of an engine. Every call sends a message and returns at once.
 class engine_probe {
  public:
   virtual ~engine_probe() = default;
@@ -132,6 +134,8 @@ class engine_probe {
   virtual void audit(std::function<void(kv_part)> answer) = 0;
   /// Delays the device's next step by that much.
   virtual void freeze(std::uint32_t ms) = 0;
+  /// Ends that part as a crash would: how fail-stop is tested.
+  virtual void crash(engine_part) = 0;
 };
 
 }  // namespace troupe::core

@@ -14,11 +14,38 @@ const char* look_up(const std::array<const char*, N>& names, Enum x) {
   return i < N ? names[i] : "unknown";
 }
 
-constexpr std::array<const char*, end_reason_count> end_reason_names{
-    "end_token",     "stop_token",  "stop_string",      "stop_confidence", "stop_repetition",
-    "length",        "client_gone", "cancelled",        "queue_timeout",   "first_token_timeout",
-    "total_timeout", "slow_reader", "session_crash",    "bad_logits",      "step_failed",
-    "engine_failed", "shutdown",    "no_token_allowed", "refused"};
+/// Every end reason once: its name in log and metrics, and whether the answer came to its own end.
+struct end_row {
+  end_reason reason;
+  const char* name;
+  bool natural;
+};
+constexpr std::array<end_row, end_reason_count> end_rows{{
+    {end_reason::end_token, "end_token", true},
+    {end_reason::stop_token, "stop_token", true},
+    {end_reason::stop_string, "stop_string", true},
+    {end_reason::stop_confidence, "stop_confidence", true},
+    {end_reason::stop_repetition, "stop_repetition", true},
+    {end_reason::length, "length", true},
+    {end_reason::client_gone, "client_gone", false},
+    {end_reason::cancelled, "cancelled", false},
+    {end_reason::queue_timeout, "queue_timeout", false},
+    {end_reason::first_token_timeout, "first_token_timeout", false},
+    {end_reason::total_timeout, "total_timeout", false},
+    {end_reason::slow_reader, "slow_reader", false},
+    {end_reason::session_crash, "session_crash", false},
+    {end_reason::bad_logits, "bad_logits", false},
+    {end_reason::step_failed, "step_failed", false},
+    {end_reason::engine_failed, "engine_failed", false},
+    {end_reason::shutdown, "shutdown", false},
+    {end_reason::no_token_allowed, "no_token_allowed", false},
+    {end_reason::refused, "refused", false},
+}};
+static_assert([] {
+  for (std::size_t i = 0; i < end_rows.size(); ++i)
+    if (static_cast<std::size_t>(end_rows[i].reason) != i) return false;
+  return true;
+}());
 
 constexpr std::array<const char*, move_outcome_count> move_outcome_names{
     "ok", "host_full", "failed", "corrupt", "late"};
@@ -33,7 +60,12 @@ constexpr std::array<const char*, life_phase_count> life_phase_names{"queued", "
 }  // namespace
 
 const char* name_of(end_reason x) {
-  return look_up(end_reason_names, x);
+  const auto i = static_cast<std::size_t>(x);
+  return i < end_rows.size() ? end_rows[i].name : "unknown";
+}
+bool natural(end_reason x) {
+  const auto i = static_cast<std::size_t>(x);
+  return i < end_rows.size() && end_rows[i].natural;
 }
 const char* name_of(move_outcome x) {
   return look_up(move_outcome_names, x);

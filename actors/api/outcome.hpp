@@ -53,6 +53,8 @@ inline constexpr int move_outcome_count = static_cast<int>(move_outcome::late) +
 const char* name_of(move_outcome);
 
 const char* name_of(end_reason);
+/// The answer is whole: it ended by a rule of its own, not by somebody's leaving or by a failure.
+bool natural(end_reason);
 const char* name_of(refusal);
 
 /// Which part of its life a request was in when its client left (metric label `phase`).

@@ -16,13 +16,6 @@ std::uint64_t cost_of(const token_piece& p) {
   return 48 + p.bytes.size() + p.top.size() * sizeof(p.top[0]);
 }
 
-// Ends that the answer itself reached, rather than a client, a deadline or a failure.
-bool natural(end_reason why) {
-  return why == end_reason::end_token || why == end_reason::stop_token ||
-         why == end_reason::stop_confidence || why == end_reason::stop_repetition ||
-         why == end_reason::length;
-}
-
 void append(generation_delta& to, generation_delta from) {
   to.text += from.text;
   to.tokens.insert(to.tokens.end(), std::make_move_iterator(from.tokens.begin()),

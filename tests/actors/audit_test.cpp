@@ -214,7 +214,7 @@ TEST_CASE("audit: C191 a dead executor fails health at once, and waiting clients
   w.device->hold();
   auto one = w.start({40}, 100);
   REQUIRE(w.device->wait_started(1));
-  w.engine->crash(runtime::role::executor);
+  w.engine->probe()->crash(core::engine_part::executor);
   w.device->let_go();
   REQUIRE(one.sink->wait_end());
   CHECK(one.sink->finish.reason == core::end_reason::engine_failed);

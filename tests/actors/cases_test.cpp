@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "actors/api/kv_audit.hpp"
 #include "tests/actors/runtime_world.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -271,8 +272,8 @@ TEST_CASE("actors: C196 no actor ever blocks on another's answer", "[actor]") {
 
 TEST_CASE("runtime: C197 ten requests in all states end by name when an engine actor dies",
           "[actor]") {
-  const auto role = GENERATE(runtime::role::executor, runtime::role::mover,
-                             runtime::role::allocator, runtime::role::scheduler);
+  const auto role = GENERATE(core::engine_part::executor, core::engine_part::mover,
+                             core::engine_part::allocator, core::engine_part::scheduler);
   const bool amid_step = GENERATE(true, false);
   CAPTURE(static_cast<int>(role), amid_step);
   world w(12, with_host_tier(4));  // 4 run, and some of them are parked; 6 wait
@@ -281,9 +282,9 @@ TEST_CASE("runtime: C197 ten requests in all states end by name when an engine a
   for (int i = 0; i < 10; ++i) all.push_back(w.start(ask({40 + i, 50, 60}, 120)));
   REQUIRE(all[0].sink->wait([&] { return all[0].sink->text.size() > 2; }));
   if (amid_step) w.hold(), w.device->wait_started(w.device->steps_started() + 1);
-  w.engine->crash(role);
+  w.engine->probe()->crash(role);
   // A running step cannot be interrupted; the other actors end at once.
-  if (amid_step && role != runtime::role::executor)
+  if (amid_step && role != core::engine_part::executor)
     for (const auto& one : all) REQUIRE(one.sink->wait([&] { return one.sink->ends == 1; }, 5s));
   w.let_go();
   for (const auto& one : all) {

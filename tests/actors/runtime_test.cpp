@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "actors/api/kv_audit.hpp"
 #include "tests/actors/runtime_world.hpp"
 
 using namespace troupe;
@@ -179,8 +180,8 @@ TEST_CASE(
     "runtime: the death of scheduler, allocator, executor or mover ends every session by name and "
     "is reported once",
     "[actor]") {
-  const auto role = GENERATE(runtime::role::scheduler, runtime::role::allocator,
-                             runtime::role::executor, runtime::role::mover);
+  const auto role = GENERATE(core::engine_part::scheduler, core::engine_part::allocator,
+                             core::engine_part::executor, core::engine_part::mover);
   runtime_config settings;
   settings.kv_offloading_bytes = 4096;
   world w(32, settings);
@@ -188,7 +189,7 @@ TEST_CASE(
   auto one = w.start(ask({40}, 300));
   auto two = w.start(ask({41}, 300));
   REQUIRE(one.sink->wait([&] { return one.sink->text.size() > 2; }));
-  w.engine->crash(role);
+  w.engine->probe()->crash(role);
   REQUIRE(one.sink->wait_end());
   REQUIRE(two.sink->wait_end());
   CHECK(one.sink->finish.reason == core::end_reason::engine_failed);

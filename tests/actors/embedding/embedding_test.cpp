@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <catch2/catch.hpp>
 
+#include "actors/api/kv_audit.hpp"
 #include "actors/embedding/caf_system.hpp"
 #include "actors/protocol/scheduler.hpp"
 #include "tests/actors/embedding/embedding_world.hpp"
@@ -127,8 +128,8 @@ TEST_CASE(
 
 TEST_CASE("embedding: the crash of an engine actor is reported once, and the host's actors live on",
           "[actor]") {
-  const auto role =
-      GENERATE(runtime::role::scheduler, runtime::role::allocator, runtime::role::executor);
+  const auto role = GENERATE(core::engine_part::scheduler, core::engine_part::allocator,
+                             core::engine_part::executor);
   host_config config;
   caf::actor_system system(config);
   const auto ours = system.spawn(pinged);
@@ -138,7 +139,7 @@ TEST_CASE("embedding: the crash of an engine actor is reported once, and the hos
   reader_log log;
   system.spawn(test::reader, actor_of(*engine), std::vector{ask_for(1, {40}, 400)}, &log);
   REQUIRE(log.wait([&] { return log.text.size() > 2; }));
-  engine->crash(role);
+  engine->probe()->crash(role);
   REQUIRE(log.wait_ends(1));
   CHECK(log.ends.front().reason == core::end_reason::engine_failed);
   REQUIRE(w.watcher.wait([&] { return !w.fatal.empty(); }));
@@ -287,7 +288,7 @@ TEST_CASE("embedding: host and runtime end in every order, idle or at work", "[a
   }
   if (order == 1) engine->stop(core::end_reason::shutdown);
   if (order == 2 && reader) caf::anon_send_exit(reader, caf::exit_reason::kill);
-  if (order == 3) engine->crash(runtime::role::executor);
+  if (order == 3) engine->probe()->crash(core::engine_part::executor);
   reader = {};
   if (order == 0 || order == 3) engine.reset();
   if (busy && order != 2) REQUIRE(log.wait_ends(1));
