@@ -142,11 +142,11 @@ TEST_CASE("wire_fields: what this release cannot do is refused unless it is the 
   for (const char* members :
        {R"("truncation":"auto")", R"("tools":[{"type":"function"}])",
         R"("response_format":{"type":"json_object"})", R"("chat_template":"x")",
-        R"("prompt_logprobs":1)", R"("bad_words":["x"])"}) {
+        R"("prompt_logprobs":1)", R"("use_beam_search":true)"}) {
     CAPTURE(members);
     CHECK(chat_error(std::string{","} + members).code == "unsupported_parameter");
   }
-  CHECK_NOTHROW(chat(R"(,"truncation":"disabled","response_format":{"type":"text"},"bad_words":[],
+  CHECK_NOTHROW(chat(R"(,"truncation":"disabled","response_format":{"type":"text"},"use_beam_search":false,
     "tools":[{"type":"function"}],"tool_choice":"none","audio":null)"));
   auto best = parse_completions(R"({"prompt":"x","best_of":2})", limits);
   CHECK(std::get<api_error>(best).param == "best_of");
