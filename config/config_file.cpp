@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "config/toml_screen.hpp"
+#include "config/checks/toml_screen.hpp"
 
 namespace troupe {
 namespace {

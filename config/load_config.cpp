@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "config/checks/host_address.hpp"
+#include "config/checks/service_links.hpp"
 #include "config/config_file.hpp"
 #include "config/nearest.hpp"
 
@@ -58,6 +60,7 @@ class loader {
       endings.push_back(known.back().substr(prefix_length));
     }
     std::set<std::string> seen;
+    std::vector<std::string> links;
     for (const auto& entry : environment) {
       if (entry.rfind(prefix, 0) != 0) continue;
       const auto name = entry.substr(0, entry.find('='));
@@ -65,6 +68,13 @@ class loader {
       if (name == config_variable || std::find(owned.begin(), owned.end(), name) != owned.end())
         continue;
       if (!seen.insert(name).second) continue;
+      const auto equals = entry.find('=');
+      const auto value = equals == entry.npos ? "" : entry.substr(equals + 1);
+      if (value.empty()) continue;  // as compose files leave a variable that nobody has set
+      if (is_service_link(name, value)) {
+        links.push_back(name);
+        continue;
+      }
       const auto at = std::find(known.begin(), known.end(), name);
       if (at == known.end()) {
         const auto near = nearest(name.substr(prefix_length), endings);
@@ -74,10 +84,10 @@ class loader {
         continue;
       }
       const auto& spec = option_table()[static_cast<std::size_t>(at - known.begin())];
-      const auto value =
-          entry.find('=') == std::string::npos ? "" : entry.substr(entry.find('=') + 1);
       take(spec, {given_value::kind::word, value, {}}, name, "environment " + name);
     }
+    std::sort(links.begin(), links.end());
+    if (!links.empty()) out_.warnings.push_back(service_links_ignored(links));
   }
 
  private:
@@ -109,6 +119,7 @@ loaded_config load_config(const config_sources& sources) {
   load.take_environment(sources.environment);
   for (const auto& option : sources.options)
     load.take(*option.spec, option.value, option.as, "option " + option.as);
+  out.config.host = without_brackets(out.config.host);
   out.config.kv_cache_memory_given = out.origins.count("kv-cache-memory") > 0;
   for (auto& problem : out.config.contradictions()) out.problems.push_back(std::move(problem));
   return out;

@@ -18,8 +18,9 @@ struct given_option {
 };
 
 struct config_sources {
-  std::string file;                      ///< path; empty: TROUPE_CONFIG, if that is set
-  std::vector<std::string> environment;  ///< NAME=value; names without TROUPE_ are passed over
+  std::string file;  ///< path; empty: TROUPE_CONFIG, if that is set
+  /// NAME=value; names without TROUPE_ are passed over, an empty value counts as unset.
+  std::vector<std::string> environment;
   std::vector<given_option> options;
 };
 
@@ -30,6 +31,7 @@ struct loaded_config {
   /// Values that do not fit, unknown keys and variables, contradictions. A missing model is not one
   /// of them.
   std::vector<std::string> problems;
+  std::vector<std::string> warnings;  ///< what was ignored, and why
 };
 
 loaded_config load_config(const config_sources&);

@@ -7,14 +7,15 @@
 #include <cmath>
 #include <cstdio>
 
+#include "config/checks/host_address.hpp"
 #include "config/option_value.hpp"
 
 namespace troupe {
 
 std::vector<std::string> runtime_config::contradictions() const {
   std::vector<std::string> out;
-  if (host.empty())
-    out.push_back("--host: an empty address would be every address; 0.0.0.0 says so");
+  if (const auto problem = host_problem(host); !problem.empty())
+    out.push_back("--host: " + problem);
   for (const auto& name : served_model_names)
     if (name.empty()) out.push_back("--served-model-name: an empty name is none");
   if (preemption == "park" && kv_offloading_bytes == 0)

@@ -78,8 +78,9 @@ int main(int argc, char** argv) try {
   system.spawn(outer, troupe::actor_of(engine), done);
   const auto ended = done->get_future().get();
   for (const auto& [tag, it] : ended)
-    std::printf("request %d ended: %s after %u tokens\n", static_cast<int>(tag),
-                name_of(it.end.reason), it.end.usage.completion);
+    std::printf("request %d ended: %s after %u tokens%s%s\n", static_cast<int>(tag),
+                name_of(it.end.reason), it.end.usage.completion,
+                it.end.message.empty() ? "" : ": ", it.end.message.c_str());
 
   const bool whole = pool.wait_whole(std::chrono::seconds(5)) && pool.violations().empty();
   const auto blocks = pool.pool();

@@ -31,6 +31,7 @@ int main(int argc, char** argv) try {
 
   std::printf("%s\n", answer.text.c_str());
   std::printf("%s, %u tokens\n", name_of(answer.end.reason), answer.end.usage.completion);
+  if (!answer.end.message.empty()) std::fprintf(stderr, "hello: %s\n", answer.end.message.c_str());
   return answer.text.empty() ? 1 : 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "hello: %s\n", e.what());

@@ -67,7 +67,7 @@ TEST_CASE("load_config: all problems of all sources are told at once, each with 
 }
 
 TEST_CASE("load_config: an empty address or name is refused, wherever it comes from", "[config]") {
-  const auto loaded = load_config({"", {"TROUPE_HOST="}, {}});
+  const auto loaded = load_config({"", {}, {option("host", "")}});
   CHECK(loaded.problems == std::vector<std::string>{
                                "--host: an empty address would be every address; 0.0.0.0 says so"});
   runtime_config unnamed;
@@ -186,4 +186,42 @@ TEST_CASE(
     }
   }
   CHECK(found > 5);
+}
+
+TEST_CASE("F001 load_config: the variables of a Kubernetes Service are ignored with one warning",
+          "[config]") {
+  const auto loaded =
+      load_config({"",
+                   {"TROUPE_PORT=tcp://10.43.7.9:8000", "TROUPE_SERVICE_HOST=1.2.3.4",
+                    "TROUPE_SERVICE_PORT=8000", "TROUPE_PORT_8000_TCP=tcp://10.43.7.9:8000",
+                    "TROUPE_PORT_8000_TCP_PROTO=tcp", "TROUPE_MAX_N=5"},
+                   {option("port", "81")}});
+  CHECK(loaded.problems.empty());
+  CHECK(loaded.config.port == 81);
+  CHECK(loaded.config.max_n == 5);
+  CHECK(loaded.warnings ==
+        std::vector<std::string>{
+            "TROUPE_PORT, TROUPE_PORT_8000_TCP, TROUPE_PORT_8000_TCP_PROTO and 2 more: ignored, "
+            "Kubernetes sets such variables in a pod for a Service whose name begins with troupe; "
+            "enableServiceLinks: false in the pod's spec keeps them out"});
+  CHECK(load_config({"", {"TROUPE_PORT=tcp"}, {}}).problems.size() == 1);
+}
+
+TEST_CASE("D5 load_config: an empty variable counts as unset", "[config]") {
+  const auto loaded = load_config({"", {"TROUPE_PORT=", "TROUPE_HOST=", "TROUPE_API_KEY="}, {}});
+  CHECK(loaded.problems.empty());
+  CHECK(loaded.warnings.empty());
+  CHECK(loaded.config.port == runtime_config{}.port);
+  CHECK(loaded.config.host == runtime_config{}.host);
+  CHECK(loaded.config.api_keys.empty());
+  CHECK(loaded.origins.empty());
+}
+
+TEST_CASE("D7 load_config: brackets around an IPv6 address are taken off, a URL is refused",
+          "[config]") {
+  const auto bracketed = load_config({"", {"TROUPE_HOST=[::1]"}, {}});
+  CHECK(bracketed.problems.empty());
+  CHECK(bracketed.config.host == "::1");
+  CHECK(load_config({"", {}, {option("host", "http://127.0.0.1")}}).problems.size() == 1);
+  CHECK(load_config({"", {}, {option("host", "*")}}).problems.size() == 1);
 }

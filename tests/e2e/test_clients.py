@@ -10,6 +10,8 @@ import sys
 import openai
 import pytest
 
+from troupe_process import binary, default_model
+
 root = pathlib.Path(__file__).resolve().parents[2]
 MESSAGES = [{"role": "user", "content": "Name three colours."}]
 
@@ -122,3 +124,12 @@ def test_ctrl_c_in_the_chat_example_cancels_the_answer(server):
     assert process.returncode == 0, err
     assert "[cancelled]" in first + out
     server.wait_idle()
+
+
+def test_D14_the_hello_example_prints_why_it_was_refused():
+    hello = pathlib.Path(binary).parent / "hello"
+    done = subprocess.run([hello, default_model, "a b c " * 10_000], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "refused, 0 tokens" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hello: ") and "tokens" in line

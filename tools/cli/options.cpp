@@ -64,9 +64,9 @@ class serve_command {
   bool given() const { return app_.parsed(); }
 
   /// The settings in force, or what to print. `problems`: found so far.
-  std::variant<runtime_config, early_exit> finish(int argc, const char* const* argv,
-                                                  const std::vector<std::string>& environment,
-                                                  std::vector<std::string> problems) const {
+  parsed_command finish(int argc, const char* const* argv,
+                        const std::vector<std::string>& environment,
+                        std::vector<std::string> problems) const {
     config_sources sources;
     sources.environment = environment;
     if (config_->count() > 1)
@@ -82,16 +82,18 @@ class serve_command {
     if (!problems.empty()) {
       std::string text;
       for (const auto& problem : problems) text += "troupe: " + problem + "\n";
-      return early_exit{2, text};
+      return {early_exit{2, text}, std::move(loaded.warnings)};
     }
-    if (print_->count() > 0) return early_exit{0, config_toml(loaded)};
+    if (print_->count() > 0)
+      return {early_exit{0, config_toml(loaded)}, std::move(loaded.warnings)};
     if (check_->count() > 0)
-      return early_exit{
-          0,
-          fmt::format(
-              "the configuration is sound: {} of {} settings are given, the others are defaults\n",
-              loaded.origins.size(), option_table().size())};
-    return loaded.config;
+      return {early_exit{
+                  0, fmt::format(
+                         "the configuration is sound: {} of {} settings are given, the others are "
+                         "defaults\n",
+                         loaded.origins.size(), option_table().size())},
+              std::move(loaded.warnings)};
+    return {std::move(loaded.config), std::move(loaded.warnings)};
   }
 
  private:
@@ -178,9 +180,8 @@ class serve_command {
 
 }  // namespace
 
-std::variant<runtime_config, early_exit> parse_options(int argc, const char* const* argv,
-                                                       const std::vector<std::string>& environment,
-                                                       bool on_terminal) {
+parsed_command parse_options(int argc, const char* const* argv,
+                             const std::vector<std::string>& environment, bool on_terminal) {
   CLI::App app{
       "Troupe serves a language model to chat clients and gives their cache blocks back when they "
       "leave.",
@@ -198,20 +199,22 @@ std::variant<runtime_config, early_exit> parse_options(int argc, const char* con
   } catch (const CLI::Success& e) {  // help or version
     std::ostringstream text, errors;
     app.exit(e, text, errors);
-    return early_exit{0, text.str()};
+    return {early_exit{0, text.str()}, {}};
   } catch (const CLI::ArgumentMismatch& e) {  // the last option came without its value
     const std::string what = e.what();
     problems.push_back(what.substr(0, what.find(':')) + ": a value is missing");
   } catch (const CLI::ParseError& e) {
     if (!serve.given())
-      return early_exit{
-          2, std::string("troupe: ") + e.what() + "; troupe --help lists the commands\n"};
+      return {early_exit{
+                  2, std::string("troupe: ") + e.what() + "; troupe --help lists the commands\n"},
+              {}};
     problems.push_back(e.what());
   }
-  if (reference->parsed()) return early_exit{0, option_reference()};
-  if (!serve.given() && !problems.empty()) return early_exit{2, "troupe: " + problems[0] + "\n"};
-  if (estimate.given()) return estimate.run(on_terminal);
-  if (inspect.given()) return inspect.run(on_terminal);
+  if (reference->parsed()) return {early_exit{0, option_reference()}, {}};
+  if (!serve.given() && !problems.empty())
+    return {early_exit{2, "troupe: " + problems[0] + "\n"}, {}};
+  if (estimate.given()) return {estimate.run(on_terminal), {}};
+  if (inspect.given()) return {inspect.run(on_terminal), {}};
   return serve.finish(argc, argv, environment, std::move(problems));
 }
 

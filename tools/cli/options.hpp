@@ -16,10 +16,15 @@ struct early_exit {
   std::string text;
 };
 
+struct parsed_command {
+  std::variant<runtime_config, early_exit> what;
+  std::vector<std::string> warnings;  ///< what was ignored, and why
+};
+
 /// `environment`: NAME=value, as in environ; only TROUPE_ variables are looked at. `on_terminal`:
 /// answers are words unless JSON is asked for; else JSON.
-std::variant<runtime_config, early_exit> parse_options(
-    int argc, const char* const* argv, const std::vector<std::string>& environment = {},
-    bool on_terminal = true);
+parsed_command parse_options(int argc, const char* const* argv,
+                             const std::vector<std::string>& environment = {},
+                             bool on_terminal = true);
 
 }  // namespace troupe

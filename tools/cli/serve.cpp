@@ -13,6 +13,7 @@
 
 #include "actors/embedding/prewarm.hpp"
 #include "actors/runtime.hpp"
+#include "config/checks/host_address.hpp"
 #include "config/log.hpp"
 #include "config/threads/joined_thread.hpp"
 #include "gpu/make_backend.hpp"
@@ -62,9 +63,7 @@ void print_line(const std::string& text) {
 
 void announce(const runtime_config& config, const core::generation_engine& engine,
               std::uint16_t port, double seconds) {
-  const auto host =
-      config.host.find(':') == std::string::npos ? config.host : "[" + config.host + "]";
-  const auto url = fmt::format("http://{}:{}", host, port);
+  const auto url = fmt::format("http://{}:{}", host_in_url(config.host), port);
   const auto key = config.api_keys.empty() ? "" : " -H 'Authorization: Bearer KEY'";
   const auto curl = fmt::format(
       "curl -N {}/v1/chat/completions{} -H 'Content-Type: application/json' "
@@ -224,10 +223,12 @@ int run(runtime_config& config) {
 
 }  // namespace
 
-int serve(runtime_config config) {
+int serve(runtime_config config, const std::vector<std::string>& warnings) {
   config.json =
       config.log_format == "json" || (config.log_format == "auto" && !isatty(STDOUT_FILENO));
   configure_log(config.log_level, config.json);
+  for (const auto& warning : warnings)
+    log_event(log_level::warn, "setting_ignored", {{"why", warning}});
   try {
     return run(config);
   } catch (const std::exception& e) {

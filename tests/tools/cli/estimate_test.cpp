@@ -14,7 +14,7 @@ early_exit run(std::vector<std::string> words, bool on_terminal) {
   std::vector<const char*> argv{"troupe", "estimate"};
   for (const auto& word : words) argv.push_back(word.c_str());
   return std::get<early_exit>(
-      parse_options(static_cast<int>(argv.size()), argv.data(), {}, on_terminal));
+      parse_options(static_cast<int>(argv.size()), argv.data(), {}, on_terminal).what);
 }
 
 nlohmann::json numbers(std::vector<std::string> words) {

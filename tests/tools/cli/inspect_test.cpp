@@ -12,7 +12,7 @@ namespace {
 
 early_exit run(const std::string& path, bool on_terminal) {
   const std::vector<const char*> argv{"troupe", "inspect", path.c_str()};
-  return std::get<early_exit>(parse_options(3, argv.data(), {}, on_terminal));
+  return std::get<early_exit>(parse_options(3, argv.data(), {}, on_terminal).what);
 }
 
 nlohmann::json inspected(const std::string& bytes) {
@@ -105,7 +105,7 @@ TEST_CASE("inspect: words are for a terminal, and control characters in names ne
 
 TEST_CASE("inspect: no model, no file and no GGUF are one line with exit code 2", "[config]") {
   const std::vector<const char*> argv{"troupe", "inspect"};
-  CHECK(std::get<early_exit>(parse_options(2, argv.data())).text ==
+  CHECK(std::get<early_exit>(parse_options(2, argv.data()).what).text ==
         "troupe: MODEL: no model file given\n");
   const test::temporary_file text{"just a text of more than twenty-four bytes"};
   const auto answer = run(text.path(), true);

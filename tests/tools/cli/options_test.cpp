@@ -8,7 +8,7 @@ namespace {
 
 std::variant<runtime_config, early_exit> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "troupe");
-  return parse_options(static_cast<int>(words.size()), words.data());
+  return parse_options(static_cast<int>(words.size()), words.data()).what;
 }
 
 std::string problem(std::vector<const char*> words) {
@@ -93,7 +93,7 @@ TEST_CASE("options: flags have both forms, the environment has neither", "[confi
   CHECK(config({"serve", "m", "--json"}).log_format == "json");
   const std::vector<const char*> words{"troupe", "serve", "m", "--no-debug-endpoints"};
   const auto loaded =
-      parse_options(4, words.data(), {"TROUPE_DEBUG_ENDPOINTS=1", "TROUPE_METRICS_OPEN=yes"});
+      parse_options(4, words.data(), {"TROUPE_DEBUG_ENDPOINTS=1", "TROUPE_METRICS_OPEN=yes"}).what;
   CHECK_FALSE(std::get<runtime_config>(loaded).debug_endpoints);
   CHECK(std::get<runtime_config>(loaded).metrics_open);
 }

@@ -1,4 +1,4 @@
-#include "config/toml_screen.hpp"
+#include "config/checks/toml_screen.hpp"
 
 #include <catch2/catch.hpp>
 
