@@ -27,7 +27,7 @@ std::string config_toml(const loaded_config& loaded) {
     std::string notes = spec.meaning;
     if (const auto allowed = unit_and_range(spec); !allowed.empty()) notes += "; " + allowed;
     if (!spec.unset.empty() && value == value_text(spec, defaults))
-      notes += "; as it stands: " + spec.unset;
+      notes += "; means: " + spec.unset;
     notes += origin == loaded.origins.end() ? " [default]" : " [" + origin->second + "]";
     out += fmt::format("{:<36}# {}\n",
                        value.empty() ? "# " + spec.name + " =" : spec.name + " = " + value + " ",

@@ -70,7 +70,7 @@ class loader {
       if (!seen.insert(name).second) continue;
       const auto equals = entry.find('=');
       const auto value = equals == entry.npos ? "" : entry.substr(equals + 1);
-      if (value.empty()) continue;  // as compose files leave a variable that nobody has set
+      if (value.empty()) continue;  // compose files pass a variable that is not set as an empty one
       if (is_service_link(name, value)) {
         links.push_back(name);
         continue;

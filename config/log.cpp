@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-/// Standard error, without ever waiting for whoever reads it: actors log from their own threads. A
+/// Standard error, without ever waiting for its reader: actors log from their own threads. A
 /// line is written when poll says so; a pipe that is ready takes a page (PIPE_BUF) at once, so
 /// longer lines are cut. What does not fit is dropped.
 class unwaiting_stderr_sink final : public spdlog::sinks::base_sink<std::mutex> {

@@ -33,7 +33,7 @@ void add_model(std::vector<option_spec>& t) {
                .aliases = {"a", "alias"},
                .group = g,
                .field = &c::served_model_names,
-               .meaning = "name(s) clients may use",
+               .meaning = "name(s) of the model that clients may use",
                .unset = "the file's stem"});
   t.push_back({.name = "device",
                .group = g,
@@ -44,20 +44,18 @@ void add_model(std::vector<option_spec>& t) {
                .group = g,
                .field = &c::threads,
                .high = 1024,
-               .meaning = "worker threads of the device",
+               .meaning = "threads that compute",
                .unset = "the cores this process may use"});
   t.push_back({.name = "isa",
                .group = g,
                .field = &c::isa,
                .choices = {"auto", "avx512-vnni", "avx2", "portable"},
-               .meaning = "kernels",
+               .meaning = "instruction set of the kernels",
                .unset = "the fastest the machine has"});
-  t.push_back(
-      {.name = "panel-cache",
-       .group = g,
-       .field = &c::panel_cache,
-       .meaning =
-           "keep the repacked weights in MODEL.panels, and start from them when they still fit"});
+  t.push_back({.name = "panel-cache",
+               .group = g,
+               .field = &c::panel_cache,
+               .meaning = "save the repacked weights in MODEL.panels and start from them"});
 }
 
 void add_memory(std::vector<option_spec>& t) {
@@ -67,7 +65,7 @@ void add_memory(std::vector<option_spec>& t) {
                .field = &c::block_size,
                .unit = "tokens",
                .choices = {"16", "32"},
-               .meaning = "tokens of one KV block"});
+               .meaning = "tokens in one KV block"});
   t.push_back({.name = "kv-cache-dtype",
                .group = g,
                .field = &c::kv_cache_dtype,
@@ -80,23 +78,23 @@ void add_memory(std::vector<option_spec>& t) {
                .unit = "blocks",
                .low = 1,
                .high = 1 << 28,
-               .meaning = "KV blocks in the pool; wins over kv-cache-memory",
+               .meaning = "KV blocks in the pool; overrides kv-cache-memory",
                .unset = "from kv-cache-memory"});
-  t.push_back({.name = "kv-cache-memory",
-               .group = g,
-               .field = &c::kv_cache_memory,
-               .low = MiB,
-               .high = 16 * TiB,
-               .meaning = "size of the KV pool; the default shrinks to what the memory leaves, a "
-                          "given one is refused"});
+  t.push_back(
+      {.name = "kv-cache-memory",
+       .group = g,
+       .field = &c::kv_cache_memory,
+       .low = MiB,
+       .high = 16 * TiB,
+       .meaning = "size of the KV pool; only the default shrinks to the memory that is free"});
   t.push_back({.name = "enable-prefix-caching",
                .group = g,
                .field = &c::enable_prefix_caching,
-               .meaning = "keep the blocks of ended requests for prompts that begin alike"});
+               .meaning = "keep blocks of ended requests for prompts with the same prefix"});
   t.push_back({.name = "prewarm",
                .group = g,
                .field = &c::prewarm,
-               .meaning = "file of prompts whose prefixes are computed before serving",
+               .meaning = "file of prompts that are computed into the prefix cache before serving",
                .unset = "none"});
   t.push_back({.name = "kv-offloading-size",
                .group = g,
@@ -109,7 +107,7 @@ void add_memory(std::vector<option_spec>& t) {
                .group = g,
                .field = &c::preemption,
                .choices = {"auto", "park", "recompute"},
-               .meaning = "what happens to a sequence that must make room",
+               .meaning = "what happens to a sequence that must give its blocks to another",
                .unset = "park when there is a host tier, else recompute"});
   t.push_back({.name = "kv-transfer-timeout",
                .group = g,
@@ -117,14 +115,14 @@ void add_memory(std::vector<option_spec>& t) {
                .unit = "s",
                .low = 0.01,
                .high = 3600,
-               .meaning = "a copy between tiers that takes longer counts as failed"});
+               .meaning = "a copy between the tiers that takes longer counts as failed"});
   t.push_back({.name = "kv-transfer-chunk-blocks",
                .group = g,
                .field = &c::kv_transfer_chunk_blocks,
                .unit = "blocks",
                .low = 1,
                .high = 4096,
-               .meaning = "most blocks of one copy between tiers"});
+               .meaning = "largest number of blocks in one copy between the tiers"});
 }
 
 void add_scheduling(std::vector<option_spec>& t) {
@@ -135,7 +133,7 @@ void add_scheduling(std::vector<option_spec>& t) {
                .field = &c::max_model_len,
                .unit = "tokens",
                .high = 1 << 24,
-               .meaning = "context of a sequence",
+               .meaning = "longest sequence, prompt and answer together",
                .unset = "the model's"});
   t.push_back({.name = "max-num-seqs",
                .aliases = {"parallel"},
@@ -143,68 +141,69 @@ void add_scheduling(std::vector<option_spec>& t) {
                .field = &c::max_num_seqs,
                .low = 1,
                .high = 4096,
-               .meaning = "sequences that run at once, at most one per token of a step"});
+               .meaning = "sequences that run at once; at most max-num-batched-tokens"});
   t.push_back({.name = "scheduling-policy",
                .group = g,
                .field = &c::scheduling_policy,
                .choices = {"fcfs", "priority"},
-               .meaning = "order of requests: as they come, or by their \"priority\" first, which "
-                          "any client may then name"});
+               .meaning = "first come first served, or by \"priority\", which any client may set"});
   t.push_back({.name = "max-num-batched-tokens",
                .group = g,
                .field = &c::max_num_batched_tokens,
                .unit = "tokens",
                .low = 1,
                .high = 65536,
-               .meaning = "tokens of one step"});
+               .meaning = "most tokens computed in one step"});
   t.push_back({.name = "max-num-queued-reqs",
                .group = g,
                .field = &c::max_num_queued_reqs,
                .low = 1,
                .high = 1 << 20,
-               .meaning = "requests that may wait"});
-  t.push_back({.name = "max-step-ms",
-               .group = g,
-               .field = &c::max_step_ms,
-               .unit = "ms",
-               .low = 1,
-               .high = 60000,
-               .meaning = "target time of one step; shrinks prefill chunks"});
-  add_seconds(t, g, "queue-timeout", &c::queue_timeout_s, 0, long_time_s,
-              "time a request may wait; 0 = no limit");
-  add_seconds(t, g, "first-token-timeout", &c::first_token_timeout_s, 0, long_time_s,
-              "time until the first token; 0 = no limit");
-  add_seconds(t, g, "request-timeout", &c::request_timeout_s, 0, long_time_s,
-              "time of a whole request; 0 = no limit");
+               .meaning = "requests that may wait in the queue; further ones are refused"});
   t.push_back(
-      {.name = "on-disconnect",
+      {.name = "max-step-ms",
        .group = g,
-       .field = &c::on_disconnect,
-       .choices = {"stop", "keep_prefix"},
-       .meaning = "what becomes of the blocks when a client leaves, unless its request says it"});
+       .field = &c::max_step_ms,
+       .unit = "ms",
+       .low = 1,
+       .high = 60000,
+       .meaning = "target time of one step; prefill chunks are made small enough to meet it"});
+  add_seconds(t, g, "queue-timeout", &c::queue_timeout_s, 0, long_time_s,
+              "longest time in the queue; 0 = no limit");
+  add_seconds(t, g, "first-token-timeout", &c::first_token_timeout_s, 0, long_time_s,
+              "longest time until the first token; 0 = no limit");
+  add_seconds(t, g, "request-timeout", &c::request_timeout_s, 0, long_time_s,
+              "longest time of a whole request; 0 = no limit");
+  t.push_back({.name = "on-disconnect",
+               .group = g,
+               .field = &c::on_disconnect,
+               .choices = {"stop", "keep_prefix"},
+               .meaning = "blocks of a client that leaves: free them, or keep its prefix cached"});
 }
 
 void add_net_limits(std::vector<option_spec>& t) {
   const std::string g = "network";
-  t.push_back({.name = "host", .group = g, .field = &c::host, .meaning = "address to listen on"});
+  t.push_back({.name = "host",
+               .group = g,
+               .field = &c::host,
+               .meaning = "address or name to listen on; 0.0.0.0 = every IPv4 one, :: = all"});
   t.push_back({.name = "port",
                .group = g,
                .field = &c::port,
                .high = 65535,
-               .meaning = "port; 0 = any free one, printed when ready"});
+               .meaning = "port to listen on; 0 = any free one, printed when ready"});
   t.push_back({.name = "threads-http",
                .group = g,
                .field = &c::threads_http,
                .low = 1,
                .high = 64,
-               .meaning = "I/O threads"});
+               .meaning = "threads that serve connections"});
   t.push_back({.name = "max-connections",
                .group = g,
                .field = &c::max_connections,
                .low = 1,
                .high = 1 << 20,
-               .meaning = "open connections; when all are taken, the one that has waited for its "
-                          "client longest, with no whole request, makes room"});
+               .meaning = "open connections; at the limit the one idle longest is closed"});
   t.push_back({.name = "max-websocket-connections",
                .group = g,
                .field = &c::max_websocket_connections,
@@ -227,30 +226,30 @@ void add_net_limits(std::vector<option_spec>& t) {
                .group = g,
                .field = &c::max_pipelined_bytes,
                .high = GiB,
-               .meaning = "bytes kept that arrive behind a running request"});
+               .meaning = "bytes kept of what a client sends while its request still runs"});
   t.push_back({.name = "max-outbound-bytes",
                .group = g,
                .field = &c::max_outbound_bytes,
                .low = 4 * KiB,
                .high = 4 * GiB,
-               .meaning = "undelivered answer of one request; beyond it the request pauses"});
-  t.push_back({.name = "send-buffer",
-               .group = g,
-               .field = &c::send_buffer_bytes,
-               .high = GiB,
-               .meaning = "what the kernel takes of a client's unread bytes; 0 = the system's, "
-                          "which may grow to MiBs"});
+               .meaning = "unsent bytes of one answer, beyond which its request pauses"});
+  t.push_back(
+      {.name = "send-buffer",
+       .group = g,
+       .field = &c::send_buffer_bytes,
+       .high = GiB,
+       .meaning = "kernel send buffer of a connection; 0 = the system's, up to several MiB"});
   t.push_back({.name = "max-n",
                .group = g,
                .field = &c::max_n,
                .low = 1,
                .high = 4096,
-               .meaning = "choices of one request"});
+               .meaning = "most choices (n) of one request"});
   t.push_back({.name = "max-ws-queue",
                .group = g,
                .field = &c::max_ws_queue,
                .high = 4096,
-               .meaning = "responses that wait on one WebSocket"});
+               .meaning = "responses that may wait on one WebSocket"});
 }
 
 void add_net_times(std::vector<option_spec>& t) {
@@ -259,27 +258,27 @@ void add_net_times(std::vector<option_spec>& t) {
                        const char* meaning) { add_seconds(t, g, name, field, low, high, meaning); };
   add("header-timeout", &c::header_timeout_s, 0.1, long_time_s, "time for a request's headers");
   add("body-timeout", &c::body_timeout_s, 0.1, long_time_s,
-      "time for a request's body, and for a WebSocket message from its first bytes on");
+      "longest time to receive a request body, or a WebSocket message from its first byte on");
   add("keep-alive-timeout", &c::keep_alive_timeout_s, 0.1, long_time_s,
-      "time an idle connection stays open");
+      "time after which an idle connection is closed");
   add("client-send-timeout", &c::client_send_timeout_s, 0.1, long_time_s,
-      "time one write may make no progress");
+      "longest send without progress");
   add("reader-stall-timeout", &c::reader_stall_timeout_s, 0, long_time_s,
-      "time a request waits for a reader that is behind by max-outbound-bytes; 0 = for ever");
+      "longest pause of a request whose client has max-outbound-bytes unread; 0 = no limit");
   add("client-drain-timeout", &c::client_drain_timeout_s, 0.1, long_time_s,
-      "time until all of one write has left, however slowly it is read");
+      "longest time to send one piece completely, however slowly the client reads");
   add("sse-keep-alive-interval", &c::sse_keep_alive_interval_s, 0, long_time_s,
-      "time between comments on an SSE stream without tokens; 0 = none");
+      "time between keep-alive comments on an SSE stream without tokens; 0 = none");
   add("ws-ping-interval", &c::ws_ping_interval_s, 0.1, long_time_s, "time between WebSocket pings");
   add("ws-max-age", &c::ws_max_age_s, 1, 1e9, "time a WebSocket may live");
   add("tcp-user-timeout", &c::tcp_user_timeout_s, 0, long_time_s,
-      "unacknowledged data ends the connection after this; 0 = the system's");
+      "time after which unacknowledged data ends the connection; 0 = the system's");
   add("tcp-keepalive", &c::tcp_keepalive_s, 0, long_time_s,
-      "an idle peer is probed after this; 0 = never");
+      "time after which an idle peer is probed; 0 = never");
   t.push_back({.name = "allow-half-close",
                .group = g,
                .field = &c::half_close_is_gone,
-               .meaning = "a client may shut its sending side and still read",
+               .meaning = "a client that shuts its sending side (FIN) still gets its answer",
                .inverted = true});
 }
 
@@ -288,32 +287,32 @@ void add_access_and_health(std::vector<option_spec>& t) {
   t.push_back({.name = "api-key",
                .group = g,
                .field = &c::api_keys,
-               .meaning = "key(s), one of which clients must send",
+               .meaning = "key(s); clients must send one of them",
                .unset = "none, everybody may ask",
                .secret = true});
   t.push_back({.name = "allowed-origins",
                .group = g,
                .field = &c::allowed_origins,
-               .meaning = "origins of web pages beside the same host",
+               .meaning = "origins of web pages that may use the server, beside its own host",
                .unset = "none",
                .splits_commas = true});
   t.push_back({.name = "metrics-open",
                .group = g,
                .field = &c::metrics_open,
-               .meaning = "/metrics answers without the key"});
+               .meaning = "/metrics needs no key"});
   t.push_back({.name = "shutdown-timeout",
                .group = g,
                .field = &c::shutdown_timeout_s,
                .unit = "s",
                .high = long_time_s,
-               .meaning = "time running requests get after SIGTERM"});
+               .meaning = "time that running requests get after SIGTERM"});
   t.push_back({.name = "stall-ready-s",
                .group = g,
                .field = &c::stall_ready_s,
                .unit = "s",
                .low = 0.1,
                .high = long_time_s,
-               .meaning = "work waits and no step ends for this long: /ready turns 503"});
+               .meaning = "time without a step while work waits, then /ready answers 503"});
   t.push_back({.name = "stall-health-s",
                .group = g,
                .field = &c::stall_health_s,
@@ -329,29 +328,27 @@ void add_output(std::vector<option_spec>& t) {
                .group = g,
                .field = &c::log_level,
                .choices = {"trace", "debug", "info", "warn", "error", "off"},
-               .meaning = "least severe line of the log"});
+               .meaning = "lowest level that is logged"});
   t.push_back({.name = "log-format",
                .group = g,
                .field = &c::log_format,
                .choices = {"auto", "text", "json"},
-               .meaning = "words or JSON lines, on both outputs",
+               .meaning = "words or JSON lines, on standard output and standard error",
                .unset = "text on a terminal, else json"});
   t.push_back({.name = "profile",
                .group = g,
                .field = &c::profile,
-               .meaning = "tell at the end where the device's time went, by kind of kernel"});
+               .meaning = "print at the end where the device's time went, by kind of kernel"});
   t.push_back({.name = "debug-endpoints",
                .group = g,
                .field = &c::debug_endpoints,
-               .meaning = "serve the endpoints that look inside; not for a public address"});
-  t.push_back(
-      {.name = "plant-leak",
-       .group = g,
-       .field = &c::plant_leak,
-       .high = 4294967295.0,
-       .meaning =
-           "forget the N-th release of blocks, to see the audit find it; needs debug-endpoints",
-       .unset = "none"});
+               .meaning = "serve the debugging endpoints; not for a public address"});
+  t.push_back({.name = "plant-leak",
+               .group = g,
+               .field = &c::plant_leak,
+               .high = 4294967295.0,
+               .meaning = "for tests of the audit: lose the N-th release; needs debug-endpoints",
+               .unset = "none"});
 }
 
 std::vector<option_spec> make_table() {

@@ -31,8 +31,8 @@ struct option_spec {
   double low = 0, high = 0;  ///< numbers and sizes, both ends allowed
   std::vector<std::string> choices = {};  ///< when not empty: the only values
   std::string meaning = {};               ///< one line
-  std::string unset = {};        ///< what the default stands for where its value does not say it
-  std::uint64_t plain_unit = 1;  ///< sizes: the bytes a number without a unit stands for
+  std::string unset = {};        ///< what the default means, where its value does not show it
+  std::uint64_t plain_unit = 1;  ///< sizes: the bytes that a number without a unit counts
   bool splits_commas = false;    ///< lists: one word may hold several
   bool inverted = false;         ///< flags: given means that the field is false
   bool secret = false;           ///< never printed

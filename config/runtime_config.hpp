@@ -83,7 +83,7 @@ struct runtime_config {
   double stall_health_s = 120;
 
   // debugging
-  bool profile = false;  ///< the device keeps where its time goes; told at the end
+  bool profile = false;  ///< the device measures where its time goes; printed at the end
   bool debug_endpoints = false;
   std::uint32_t plant_leak = 0;  ///< forget the N-th release, to see the audit find it; 0: none
 

@@ -1,5 +1,5 @@
-// Troupe inside somebody else's actor system: a host actor asks for two answers, reads their tokens
-// as messages, cancels one of them in mid-sentence and then finds the KV pool whole.   embed
+// Troupe inside the actor system of another program: a host actor asks for two answers, reads their
+// tokens as messages, cancels one of them in mid-sentence and then finds the KV pool whole.   embed
 // MODEL.gguf
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -79,8 +79,8 @@ int main(int argc, char** argv) try {
   const auto ended = done->get_future().get();
   for (const auto& [tag, it] : ended)
     std::printf("request %d ended: %s after %u tokens%s%s\n", static_cast<int>(tag),
-                name_of(it.end.reason), it.end.usage.completion,
-                it.end.message.empty() ? "" : ": ", it.end.message.c_str());
+                name_of(it.end.reason), it.end.usage.completion, it.end.message.empty() ? "" : ": ",
+                it.end.message.c_str());
 
   const bool whole = pool.wait_whole(std::chrono::seconds(5)) && pool.violations().empty();
   const auto blocks = pool.pool();

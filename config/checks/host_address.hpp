@@ -11,9 +11,9 @@ std::string without_brackets(const std::string& host);
 /// brackets.
 std::string host_problem(const std::string& host);
 
-/// As it stands in a URL that a client on this machine can open: IPv6 in brackets, and this
-/// machine's own address where the server listens on every one (0.0.0.0 and :: are nobody's
-/// address).
+/// As written in a URL that a client on this machine can open: IPv6 in brackets, and this
+/// machine's own address where the server listens on every one (0.0.0.0 and :: cannot be
+/// connected to).
 std::string host_in_url(const std::string& host);
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 // Kubernetes gives each pod variables for every Service of its namespace ("service links", after
 // Docker's links): for a Service called `troupe` they begin with TROUPE_, as our settings do. Tells
-// them apart. Pure.
+// the two apart. Pure.
 #pragma once
 #include <string>
 #include <vector>

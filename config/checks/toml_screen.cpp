@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-/// Walks over the text and knows at each byte whether it stands in a string, a comment or a list.
+/// Walks over the text and knows at each byte whether it is in a string, a comment or a list.
 class walk {
  public:
   explicit walk(const std::string& text) : text_(text) {}

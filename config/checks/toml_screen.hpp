@@ -1,6 +1,7 @@
 // Keeps from the TOML parser what a flat file of settings does not need and what the parser of
 // Debian 12 (toml++ 3.3) does not survive: sections, inline tables, and anything but ASCII outside
-// strings and comments. Pure.
+// strings and comments. To be deleted when the oldest toml++ that is supported is newer than 3.3:
+// then the parser itself answers such files with an error. Pure.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -22,7 +22,7 @@ struct thread_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Joins in its destructor; whoever owns it makes the work end first. An exception that leaves the
+/// Joins in its destructor; its owner makes the work end first. An exception that leaves the
 /// work ends the process, as with std::thread.
 class joined_thread {
  public:

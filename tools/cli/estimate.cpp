@@ -113,7 +113,7 @@ class arguments {
 /// would repack them when it can load the file.
 void read_model(const std::string& path, memory_estimate& e) {
   const auto file = gpu::gguf_file::open_any(path);
-  // The sizes of one part would be told as those of the model.
+  // The sizes of one part would be reported as those of the model.
   if (const auto split = gpu::split_refusal(file); !split.empty()) file.fail(split);
   const auto prefix = file.get_string("general.architecture") + ".";
   const auto positive = [&](const std::string& key, std::uint64_t value) {

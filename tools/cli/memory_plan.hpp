@@ -1,6 +1,6 @@
 // How much memory a model, its KV pool and the host tier take, and how many blocks the pool gets
-// beside them. Pure arithmetic: the memory this process may use is handed in (gpu/host_limits tells
-// it).
+// beside them. Pure arithmetic: the memory this process may use is a parameter (see
+// gpu/host_limits).
 #pragma once
 #include <cstdint>
 #include <string>

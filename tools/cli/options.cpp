@@ -38,7 +38,7 @@ std::string description(const option_spec& spec) {
   return spec.meaning + " [" + value + "]" + (allowed.empty() ? "" : " (" + allowed + ")");
 }
 
-/// `troupe serve` on the command line: collects words, judges none.
+/// `troupe serve` on the command line: collects the given words; load_config() checks them.
 class serve_command {
  public:
   explicit serve_command(CLI::App& app)
@@ -108,7 +108,7 @@ class serve_command {
           ->description(description(spec))
           ->group(spec.group);
     auto* option = app_.add_option(names)->description(description(spec))->group(spec.group);
-    // Takes one word at a time and judges nothing: counts and values are checked together with the
+    // Takes one word at a time and checks nothing: counts and values are checked together with the
     // other sources.
     return option->type_name(type_name(spec))->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }

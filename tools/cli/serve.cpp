@@ -111,7 +111,7 @@ int wait_for_end(process_events& events, const std::atomic<bool>& died,
 
 /// On standard error, as words or one line of JSON; like the log it waits for no reader, and it
 /// fits what a pipe takes.
-void tell_profile(const gpu::device_profile& profile, bool json) {
+void print_profile(const gpu::device_profile& profile, bool json) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   nlohmann::ordered_json line{{"time", now.count()}, {"level", "info"}, {"event", "profile"}};
   line.update(profile_json(profile));
@@ -143,17 +143,17 @@ std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint
 }
 
 /// --panel-cache: one line, whatever became of it.
-void tell_panels(const gpu::weight_report& weights) {
+void log_panel_cache(const gpu::weight_report& weights) {
   using enum gpu::weight_report::panel_cache;
   if (weights.panels == off) return;
-  const bool told = weights.panels == used || weights.panels == written;
+  const bool as_wanted = weights.panels == used || weights.panels == written;
   const std::string event = weights.panels == used      ? "panel_cache_used"
                             : weights.panels == written ? "panel_cache_written"
                             : weights.panels == rebuilt ? "panel_cache_rebuilt"
                                                         : "panel_cache_not_written";
   log_fields fields{{"path", weights.path}, {"seconds", weights.seconds}};
-  if (!told) fields.emplace_back("why", weights.why);
-  log_event(told ? log_level::info : log_level::warn, event, fields);
+  if (!as_wanted) fields.emplace_back("why", weights.why);
+  log_event(as_wanted ? log_level::info : log_level::warn, event, fields);
 }
 
 /// Of all parts together, so that a start that cannot succeed fails before the model is read.
@@ -193,9 +193,9 @@ int run(runtime_config& config) {
   if (!pool.shrunk.empty()) log_event(log_level::warn, "kv_pool_shrunk", {{"why", pool.shrunk}});
   options.num_blocks = pool.blocks;
   std::shared_ptr<gpu::backend> device = gpu::make_backend(model, options);
-  model->file.release_data();  // whoever truncates the served file must not end the process
+  model->file.release_data();  // a file that is truncated while it is mapped would end the process
   const double load_seconds = seconds();
-  tell_panels(device->info().weights);
+  log_panel_cache(device->info().weights);
   serving_observer watcher;
   runtime engine(config, model, device, watcher, [&](const std::string& what) {
     log_event(log_level::error, "engine_failed", {{"what", what}});
@@ -217,7 +217,7 @@ int run(runtime_config& config) {
     log_event(log_level::warn, "context_beyond_the_model", {{"why", cut}});
   announce(config, engine, port, seconds());
   const int code = wait_for_end(events, died, config, engine, server);
-  if (config.profile) tell_profile(device->profile(), config.json);
+  if (config.profile) print_profile(device->profile(), config.json);
   return code;
 }
 

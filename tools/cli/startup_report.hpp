@@ -1,4 +1,4 @@
-// What the server tells when it starts: model, cache arithmetic, limits, stop configuration. Words
+// What the server prints when it starts: model, cache arithmetic, limits, stop configuration. Words
 // or one JSON line.
 #pragma once
 #include <string>

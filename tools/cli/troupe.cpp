@@ -12,8 +12,9 @@
 
 namespace {
 
-/// A standard stream that came closed becomes /dev/null: else the next descriptor opened, a socket
-/// or a file of somebody's, would get its number and all that is printed or logged.
+/// A standard stream that is closed at the start becomes /dev/null: otherwise the next descriptor
+/// that is opened, a client's socket perhaps, would get its number and all that is printed or
+/// logged.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) == -1 && errno == EBADF && open("/dev/null", O_RDWR) != stream)
