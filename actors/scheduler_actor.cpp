@@ -78,8 +78,8 @@ struct scheduler {
     for (auto& effect : out)
       std::visit(
           [this, at](auto& x) {
-            remember(x, at);
-            perform(x);
+            this->remember(x, at);  // said out loud: clang finds no use of it in a generic lambda
+            this->perform(x);
           },
           effect);
     // A request that waits for its reader is no work: health must not report it as stuck.

@@ -78,7 +78,7 @@ class slice_checker {
   void check_copies() {
     const auto& copies = slice().copies;
     for (std::size_t i = 0; i < copies.size(); ++i) {
-      const auto [from, to] = copies[i];
+      const std::uint32_t from = copies[i].from, to = copies[i].to;
       const auto refuse_copy = [&](const std::string& what) {
         refuse("copies[" + std::to_string(i) + "] from " + std::to_string(from) + " to " +
                std::to_string(to) + ": " + what);

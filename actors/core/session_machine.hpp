@@ -80,7 +80,6 @@ class session_machine {
 
   bool finished() const;      ///< the client has its terminal event
   token_usage usage() const;  ///< so far
-  bool operator==(const session_machine&) const = default;
   /// Everything that decides what it will do, except its options; see state_hash.
   void add_to(state_hash&) const;
 

@@ -1,5 +1,9 @@
 #include "gpu/cpu/kernels/kernel_table.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <stdexcept>
 
 namespace troupe::gpu {
@@ -14,6 +18,19 @@ namespace isa_portable {
 extern const kernel_table table;
 }
 
+#if defined(__x86_64__)
+namespace {
+
+/// Conversion to and from half floats. Asked of the processor itself: clang's
+/// __builtin_cpu_supports does not know this feature.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
+#endif
+
 std::vector<const kernel_table*> supported_kernels() {
   std::vector<const kernel_table*> found;
 #if defined(__x86_64__)
@@ -23,8 +40,7 @@ std::vector<const kernel_table*> supported_kernels() {
       __builtin_cpu_supports("avx512vnni")) {
     found.push_back(&isa_avx512::table);
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
     found.push_back(&isa_avx2::table);
   }
 #endif
