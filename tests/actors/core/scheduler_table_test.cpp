@@ -305,7 +305,7 @@ TEST_CASE("scheduler: every state x event cell does what the table in actors/STA
       ++cells;
     }
   }
-  CHECK(cells == 16 * 15);
+  CHECK(cells == 18 * 15);
 }
 
 TEST_CASE("scheduler: the table has a row for every state and every state is fired", "[core]") {
