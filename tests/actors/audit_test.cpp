@@ -67,7 +67,7 @@ struct audited_engine {
       got->changed.notify_all();
     });
     std::unique_lock lock(got->mutex);
-    REQUIRE(got->changed.wait_for(lock, 5s, [&] { return got->count == 3; }));
+    REQUIRE(got->changed.wait_for(lock, 300s, [&] { return got->count == 3; }));
     return got->report;
   }
 

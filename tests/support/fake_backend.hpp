@@ -80,7 +80,7 @@ class fake_backend final : public gpu::backend {
   }
   bool wait_started(std::uint64_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return started_ >= count; });
+    return changed_.wait_for(lock, std::chrono::seconds(300), [&] { return started_ >= count; });
   }
 
   /// While held, no copy ends.
@@ -101,13 +101,14 @@ class fake_backend final : public gpu::backend {
   }
   bool wait_copies_started(std::uint64_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5),
+    return changed_.wait_for(lock, std::chrono::seconds(300),
                              [&] { return copies_started_ >= count; });
   }
   /// Ended: `done` has returned.
   bool wait_copies_ended(std::uint64_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return copies_ended_ >= count; });
+    return changed_.wait_for(lock, std::chrono::seconds(300),
+                             [&] { return copies_ended_ >= count; });
   }
   std::uint64_t copies_started() const {
     std::lock_guard lock(mutex_);

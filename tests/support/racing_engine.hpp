@@ -47,7 +47,7 @@ class racing_engine final : public core::generation_engine {
   bool idle() const { return submitted == ended; }
   /// Waits until `condition` holds, 20 seconds at most: a sanitizer on a busy machine is slow.
   static bool eventually(const std::function<bool()>& condition) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{300};
     while (!condition()) {
       if (std::chrono::steady_clock::now() > until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds{1});

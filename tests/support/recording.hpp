@@ -37,7 +37,7 @@ class recording_sink : public core::generation_sink {
   }
 
   template <class Condition>
-  bool wait(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(10)) {
+  bool wait(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(300)) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, at_most, condition);
   }
@@ -98,7 +98,7 @@ class recording_observer : public quiet_observer {
   }
 
   template <class Condition>
-  bool wait(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(10)) {
+  bool wait(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(300)) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, at_most, condition);
   }

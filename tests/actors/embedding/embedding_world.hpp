@@ -71,7 +71,7 @@ struct reader_log {
   template <class Condition>
   bool wait(Condition condition) {
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, std::chrono::seconds(10), condition);
+    return changed.wait_for(lock, std::chrono::seconds(300), condition);
   }
   bool wait_ends(std::size_t count) {
     return wait([&] { return ends.size() >= count; });

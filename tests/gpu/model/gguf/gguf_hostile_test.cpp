@@ -25,7 +25,7 @@ std::string refusal_of_path(const std::string& path) {
     gguf_file::open(path);
   } catch (const model_error& error) {
     const std::string line = error.what();
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
     CHECK(line.find('\n') == line.npos);
     CHECK(line.starts_with(path + ": "));
     return line.substr(path.size() + 2);

@@ -217,7 +217,7 @@ TEST_CASE("chat_template: endless or huge renderings end in an error within a se
   CHECK(failure(std::string(1'100'000, 'x')).find("the template has 1100000 bytes") !=
         std::string::npos);
   CHECK(std::chrono::steady_clock::now() - start <
-        std::chrono::seconds(20));  // about 1 s without sanitizers
+        std::chrono::seconds(120));  // about 1 s without sanitizers
 }
 
 TEST_CASE("chat_template: what cannot be done right is refused by name, never done silently") {

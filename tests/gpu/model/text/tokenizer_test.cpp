@@ -165,7 +165,7 @@ TEST_CASE("C206 tokenizer: a megabyte of one character takes little time and sta
     const auto start = std::chrono::steady_clock::now();
     const auto ids = smollm2().encode(text, true);
     // About 0.3 s at most; the margin is for sanitizers and busy machines.
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(120));
     CHECK(decode(smollm2(), ids) == text);
   }
 }
