@@ -109,7 +109,8 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
       [=](const core::release& ask) {
         if (state->is_planted_leak(ask)) return;
         const auto back = state->ledger.release(ask);
-        // Before the answer: the observer must see the blocks back before the next request gets them.
+        // Before the answer: the observer must see the blocks back before the next request gets
+        // them.
         if (back.held > 0)
           state->watcher->on_released(ask.why, ask.preempted, back.held, state->record());
         state->verify_release();

@@ -294,8 +294,8 @@ void add_access_and_health(std::vector<option_spec>& t) {
                .group = g,
                .field = &c::allowed_origins,
                .meaning = "web pages that may use the server, beside those of its own host: "
-                           "scheme://host:port, with * for the port, the host or its first label; "
-                           "null; * for all",
+                          "scheme://host:port, with * for the port, the host or its first label; "
+                          "null; * for all",
                .unset = "none",
                .splits_commas = true});
   t.push_back({.name = "metrics-open",

@@ -27,7 +27,8 @@ enum class block_place : std::uint8_t { free, leased, cached, quarantined };
 struct block_census_line {
   block_place where = block_place::free;
   std::vector<lease_id> holders;
-  std::vector<lease_id> copied_by = {};  ///< forks whose copy of it is not made yet: they keep it too
+  std::vector<lease_id> copied_by =
+      {};  ///< forks whose copy of it is not made yet: they keep it too
 };
 
 struct move_counts {
@@ -66,7 +67,7 @@ struct kv_request_view {
   std::optional<lease_id> lease;
   std::optional<std::vector<block_id>> blocks;  ///< none: not known (not granted yet, or retiring)
   std::uint32_t computed = 0;                   ///< tokens in them
-  bool asking = false;           ///< a reserve is in flight: the allocator may be a block ahead
+  bool asking = false;               ///< a reserve is in flight: the allocator may be a block ahead
   std::optional<block_id> source;    ///< copied before its next step
   std::optional<request_id> leader;  ///< whose prefill it waits for
   std::optional<lease_id> copy;      ///< on the host tier

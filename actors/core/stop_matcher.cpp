@@ -26,8 +26,8 @@ bool is_line_break(char c) {
   return c == '\n' || c == '\r';
 }
 
-// The character that `text` (not empty) begins with; 0 for bytes that are no character, nullopt while
-// some of its bytes are missing.
+// The character that `text` (not empty) begins with; 0 for bytes that are no character, nullopt
+// while some of its bytes are missing.
 std::optional<char32_t> first_character(std::string_view text) {
   const auto step = next_utf8(text);
   if (step.state == utf8_state::incomplete) return std::nullopt;

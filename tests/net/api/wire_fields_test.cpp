@@ -146,7 +146,8 @@ TEST_CASE("wire_fields: what this release cannot do is refused unless it is the 
     CAPTURE(members);
     CHECK(chat_error(std::string{","} + members).code == "unsupported_parameter");
   }
-  CHECK_NOTHROW(chat(R"(,"truncation":"disabled","response_format":{"type":"text"},"use_beam_search":false,
+  CHECK_NOTHROW(
+      chat(R"(,"truncation":"disabled","response_format":{"type":"text"},"use_beam_search":false,
     "tools":[{"type":"function"}],"tool_choice":"none","audio":null)"));
   auto best = parse_completions(R"({"prompt":"x","best_of":2})", limits);
   CHECK(std::get<api_error>(best).param == "best_of");

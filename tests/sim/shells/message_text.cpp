@@ -2,8 +2,6 @@
 
 #include <span>
 
-#include <span>
-
 #include "actors/api/kv_audit.hpp"
 
 namespace troupe::sim {

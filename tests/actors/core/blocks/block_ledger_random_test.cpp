@@ -180,8 +180,7 @@ class ledger_trial {
     const auto parent = naive_.leases.find(ask.parent);
     if (right && parent != naive_.leases.end()) {
       const auto& l = parent->second;
-      const auto known =
-          static_cast<std::uint32_t>(l.tokens.size() / naive_.options.block_size);
+      const auto known = static_cast<std::uint32_t>(l.tokens.size() / naive_.options.block_size);
       ask.shared = below(4) == 0 ? below(known + 1) : known;
       ask.copies = ask.copies && known < l.blocks.size() && ask.shared == known;
       ask.child.request = request_id{1 + below(6)};
