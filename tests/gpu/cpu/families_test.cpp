@@ -1,5 +1,7 @@
 // The CPU device on models whose family or head length is not the default model's: a family that
-// computes nothing new is one more row, and a head's length is what the file says.
+// computes nothing new is one more row, and a head's length is what the file says. The bounds are
+// those of weights/weight_types_model_test.cpp, which argues them; a head read at a wrong place
+// moves logits by their own size.
 #include <catch2/catch.hpp>
 
 #include "gpu/model/architecture.hpp"
@@ -41,13 +43,13 @@ TEST_CASE("cpu device: a head longer or shorter than width / heads gives the pla
       REQUIRE(model->config.head_dim == head_dim);
       const auto expected =
           float_model(*model, true).logits(tokens, {static_cast<std::uint32_t>(tokens.size()) - 1});
-      CHECK(distance_of(last_logits(model), expected[0]) < 1e-4);
+      CHECK(distance_of(last_logits(model), expected[0]) < 0.002);
     }
   }
   const auto quantized = load_tiny({.type = 8, .head_dim = 32});  // 4 heads of 32 in a width of 64
   const auto expected =
       float_model(*quantized, true).logits(tokens, {static_cast<std::uint32_t>(tokens.size()) - 1});
-  CHECK(distance_of(last_logits(quantized), expected[0]) < 0.02);
+  CHECK(distance_of(last_logits(quantized), expected[0]) < 0.08);
 }
 
 TEST_CASE("cpu device: a family that computes nothing new is served by one more row", "[gpu]") {
