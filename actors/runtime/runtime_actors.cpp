@@ -66,7 +66,7 @@ runtime_actors::~runtime_actors() {
 
 /// CAF 0.17 counts the thread of a detached actor before it makes it, and its system's destructor
 /// waits for that count: a thread that was never made has to be counted off. The actor itself,
-/// which nobody else can reach, is lost.
+/// to which there is no other handle, is lost.
 void runtime_actors::thread_refused(const std::system_error& e) {
   system_.dec_detached_threads();
   throw thread_error(std::string("the thread of an actor cannot be started: ") + e.what() + " (" +

@@ -48,7 +48,7 @@ std::uint32_t own_system::threads_needed() {
 own_system::own_system() : config_(std::make_unique<settings>()) {
   require_threads(threads_needed());
   // When std::thread throws inside CAF 0.17's start, unwinding destroys workers that run: the
-  // process crashes, aborts without a word or hangs. Between the look above and the start another
+  // process crashes, aborts without a word or hangs. Between the check above and the start another
   // process may take the threads, so the start happens on a thread whose frames catch nothing:
   // there an exception reaches the terminate handler before anything is unwound.
   joined_thread start("troupe.start", [this] {

@@ -112,7 +112,7 @@ TEST_CASE(
     CHECK(back == other);  // no byte reached the device
   }
   w.send(core::drop_parked{lease(1)});
-  w.settle();
+  w.flush();
   CHECK(w.watcher.tier().used == 0);
   const auto moves = w.watcher.moves();
   REQUIRE(moves.size() == 7);
@@ -200,7 +200,7 @@ TEST_CASE("mover: a completion that comes late or twice frees nothing and is ans
   w.send(core::moved{load, move_outcome::ok});
   w.send(core::moved{store, move_outcome::ok});
   w.send(core::drop_parked{lease(1)});
-  w.settle();
+  w.flush();
   CHECK(w.silent(std::chrono::milliseconds(20)));
   CHECK(w.watcher.tier().used == 0);
   CHECK(w.out(lease(2), 0, 4, {0, 1, 2, 3}) == move_outcome::ok);
@@ -223,7 +223,7 @@ TEST_CASE("mover: 200 rounds of leaving while the store runs leave the host tier
     CHECK(outcome == (round % 7 == 0 ? move_outcome::failed : move_outcome::ok));
     w.send(core::drop_parked{of});
   }
-  w.settle();
+  w.flush();
   CHECK(w.watcher.tier().used == 0);
   CHECK(w.watcher.tier().leaked == 0);
   CHECK(w.out(lease(1000), 0, 8, {0, 1, 2, 3, 4, 5, 6, 7}) == move_outcome::ok);
@@ -274,7 +274,7 @@ TEST_CASE("mover: an audit drops what no request owns and says so", "[actor]") {
   CHECK(w.out(lease(2), 0, 2, {0, 1}) == move_outcome::ok);
   w.send(core::audit{{lease(9)}, {lease(2)}});
   w.send(core::audit{{lease(9)}, {lease(2)}});
-  w.settle();
+  w.flush();
   CHECK(w.watcher.tier().leaked == 3);
   CHECK(w.watcher.tier().used == 2);
   CHECK(w.watcher.violations() ==
@@ -294,7 +294,7 @@ TEST_CASE(
   CHECK(w.in(lease(1), 0, {3}) == move_outcome::failed);
   w.send(core::move_out{core::move_id{1}, lease(5), 0, 1, {0}});  // its number is under way
   w.send(core::drop_parked{lease(1)});
-  w.settle();  // no answer of the repeated number came before this one
+  w.flush();  // no answer of the repeated number came before this one
   CHECK(w.watcher.violations().size() == 3);
   CHECK(w.watcher.tier().used == 4);
   device->let_copies_go();

@@ -1,5 +1,5 @@
-// A mover on real threads whose scheduler is the test: sends asks, waits for answers, remembers
-// what the observer is told. Header only, for the tests of this folder.
+// A mover on real threads with the test as its scheduler: sends messages, waits for answers,
+// records what the observer gets. Header only, for the tests of this folder.
 #pragma once
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -14,7 +14,7 @@
 
 namespace troupe::test {
 
-/// Remembers what the mover tells; everything else is not its to tell.
+/// Records what a mover reports. Calls that are not a mover's are violations.
 class move_watcher final : public core::observer {
  public:
   void on_end(const core::request_record&) override { stray(); }
@@ -46,7 +46,7 @@ class move_watcher final : public core::observer {
   std::vector<std::string> violations() const { return read(violations_); }
 
  private:
-  void stray() { on_violation("the mover told what is not its to tell"); }
+  void stray() { on_violation("the mover reported what only other actors may report"); }
   template <class T>
   T read(const T& value) const {
     std::lock_guard lock(mutex_);
@@ -119,8 +119,8 @@ struct mover_world {
     CHECK(over.move.value == last);
     return over.outcome;
   }
-  /// All that was sent before has been seen: the mover answers in order.
-  void settle() { REQUIRE(in(lease(999999), 0, {0}) == core::move_outcome::failed); }
+  /// Returns when the mover has handled everything sent before: it answers in order.
+  void flush() { REQUIRE(in(lease(999999), 0, {0}) == core::move_outcome::failed); }
 
   void end() {
     if (!system) return;

@@ -20,14 +20,14 @@ using namespace troupe;
 
 namespace {
 
-/// What a scheduler that never answers has been told.
-struct told {
+/// What a scheduler that never answers has received.
+struct received {
   std::vector<core::submit> submits;
   int cancels = 0, ticks = 0;
   core::time_us cancel_seen_at = 0;
 };
 
-caf::behavior scheduler_stub(caf::event_based_actor*, told* heard) {
+caf::behavior scheduler_stub(caf::event_based_actor*, received* heard) {
   return {
       [heard](const core::submit& x, const protocol::session_actor&) {
         heard->submits.push_back(x);
@@ -90,7 +90,7 @@ struct one_session {
   settings config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& coordinator;
-  told heard;
+  received heard;
   caf::actor scheduler;
   test::temporary_file file{test::tiny_llama_bytes()};
   std::shared_ptr<const gpu::loaded_model> model = gpu::load_model(file.path());
@@ -109,7 +109,7 @@ core::generation_request giant(std::size_t letters = 200'000) {
   return request;
 }
 
-/// It ended here, and nobody else ever heard of it.
+/// The request ended in the session, and the scheduler never heard of it.
 void require_gone(one_session& s, core::end_reason why) {
   REQUIRE(s.sink->ends == 1);
   CHECK(s.sink->order == "e");
@@ -262,10 +262,10 @@ TEST_CASE(
   one_session s(giant(3));
   REQUIRE(s.heard.submits.size() == 1);
   const auto left = s.now();
-  SECTION("as its connection says") {
+  SECTION("at the time its connection gives") {
     *s.left_at = left;
   }
-  SECTION("and nobody knows when") {}
+  SECTION("without a known time") {}
   const bool known = *s.left_at != 0;
   s.sink.reset();
   s.coordinator.advance_time(std::chrono::seconds(9));

@@ -167,7 +167,7 @@ float_device::float_device(std::shared_ptr<const gpu::loaded_model> model,
     group_begins_.push_back(bytes / sizeof(float));
     bytes += group.blocks * info_.kv.block_bytes(g);
   }
-  // What nobody wrote is not a number: a block read before it is written shows in the answer.
+  // NaN until written, so that a block read before it is written shows in the answer.
   pool_.assign(bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
 
   using gpu::weight_slot;

@@ -43,8 +43,8 @@ class world {
       const auto dice = random_() % 8;
       if (dice == 0) submit_one();
       if (dice == 1 && last_ > 0)
-        tell(cancel{{1 + random_() % last_}, end_reason::client_gone, now_});
-      if (dice == 2) tell(tick{});
+        fire(cancel{{1 + random_() % last_}, end_reason::client_gone, now_});
+      if (dice == 2) fire(tick{});
       if (plan_) step();
     }
   }
@@ -56,7 +56,7 @@ class world {
 
  private:
   template <class Event>
-  void tell(const Event& event) {
+  void fire(const Event& event) {
     effects out;
     machine_.on(event, now_, out);
     for (auto& e : out) waiting_.push_back(std::move(e));
@@ -72,12 +72,12 @@ class world {
   void answer(const Other&) {}
   void answer(const reserve& x) {
     const auto got = ledger_.reserve(x);
-    got ? tell(granted{x.lease, got->blocks, got->cached}) : tell(denied{x.lease});
+    got ? fire(granted{x.lease, got->blocks, got->cached}) : fire(denied{x.lease});
   }
   void answer(const publish& x) { ledger_.publish(x); }
-  void answer(const release& x) { tell(released{x.lease, ledger_.release(x).usable}); }
-  void answer(const move_out& x) { tell(moved{x.move, move_outcome::ok}); }
-  void answer(const move_in& x) { tell(moved{x.move, move_outcome::ok}); }
+  void answer(const release& x) { fire(released{x.lease, ledger_.release(x).usable}); }
+  void answer(const move_out& x) { fire(moved{x.move, move_outcome::ok}); }
+  void answer(const move_in& x) { fire(moved{x.move, move_outcome::ok}); }
   void answer(const step_plan& x) { plan_ = x; }
   void answer(const tokens_out& x) {
     told_.push_back({x.request.value, x.token ? x.token->token : -1});
@@ -88,7 +88,7 @@ class world {
     for (auto n = 1 + random_() % 30; n > 0; --n)
       s.prompt.push_back(static_cast<token_id>(1 + random_() % 3));
     s.decode.max_tokens = 1 + static_cast<std::uint32_t>(random_() % 40);
-    tell(s);
+    fire(s);
   }
   void step() {
     const auto plan = *std::exchange(plan_, std::nullopt);
@@ -99,7 +99,7 @@ class world {
       if (item.sample) r.sampled = scored_token{static_cast<token_id>(random_() % 60), 0, {}, 0};
       done.items.push_back(std::move(r));
     }
-    tell(done);
+    fire(done);
   }
 
   std::mt19937_64 random_;
