@@ -136,8 +136,8 @@ struct scheduler {
   }
   void remember(const core::ended& x, core::time_us at) { history.end(x.request, at); }
 
-  void look(const protocol::kv_inquiry& ask) {
-    auto part = machine.look(now());
+  void report(const protocol::kv_inquiry& ask) {
+    auto part = machine.view(now());
     for (auto& request : part.requests) request.events = history.of(request.id);
     ask.answer(std::move(part));
     self->send(neighbours.allocator, ask);
@@ -147,6 +147,8 @@ struct scheduler {
       ask.answer(core::kv_mover_part{});
   }
 
+  /// The report names each lease with its last events: what is needed to find the bug that leaked
+  /// it.
   void on_leaked(const protocol::leaked& found) {
     auto what = std::to_string(found.blocks) + " blocks leaked, quarantined; no live request owns";
     for (const auto lease : found.leases) {
@@ -163,6 +165,8 @@ struct scheduler {
       self->send(found->second.session, std::move(message));
   }
 
+  /// A session is monitored and its address kept until its last choice has ended: either would keep
+  /// the memory of a dead actor for as long as the scheduler lives.
   void forget(core::request_id request) {
     const auto found = clients.find(request);
     if (found == clients.end()) return;
@@ -200,6 +204,8 @@ struct scheduler {
   void perform(core::fork_lease& x) { self->send(neighbours.allocator, x); }
   void perform(core::drop_source& x) { self->send(neighbours.allocator, x); }
   void perform(core::publish& x) { self->send(neighbours.allocator, std::move(x)); }
+  /// Release latency counts from when the cause was seen, so a preempted request, which lives on,
+  /// has none.
   void perform(core::release& x) {
     if (const auto found = clients.find(x.lease.request);
         !x.preempted && found != clients.end() && found->second.cancel_seen_at) {
@@ -217,7 +223,7 @@ struct scheduler {
     if (neighbours.mover) self->send(neighbours.mover, x);
   }
   void perform(core::preempted& x) { watcher->on_preemption(x.parked); }
-  void perform(core::gave_up& x) {
+  void perform(core::move_abandoned& x) {
     watcher->on_move({x.out, core::move_outcome::late, x.blocks, x.elapsed_us});
   }
   void perform(core::step_plan& x) {
@@ -255,6 +261,7 @@ struct scheduler {
     apply(event);
   }
 
+  /// Not before the allocator has confirmed: only then are the blocks really free.
   void on_released(const core::released& event) {
     if (const auto found = awaited.find(event.lease);
         found != awaited.end() && !event.source_only) {
@@ -323,7 +330,7 @@ protocol::scheduler_actor::behavior_type scheduler_actor(
         state->gauges->draining = true;
         state->apply(event);
       },
-      [=](const protocol::kv_inquiry& ask) { state->look(ask); },
+      [=](const protocol::kv_inquiry& ask) { state->report(ask); },
   };
 }
 

@@ -1,6 +1,7 @@
-// The life of one request as the scheduler sees it: one struct per state, holding what that state
-// holds, beside the data every state shares. Owned by scheduler_machine; ids only, copyable and
-// comparable. Decides nothing.
+// One request as the scheduler sees it: one struct per state, with exactly what the request holds
+// in that state, and the data that all states share. A transition moves the old state's parts into
+// the new one, so a lease cannot be used after the state that held it. Owned by scheduler_machine;
+// ids only, copyable and comparable. Decides nothing.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -33,7 +34,7 @@ struct holding {
   std::uint32_t computed = 0;
   std::uint32_t published = 0;  ///< leading blocks the allocator knows to be computed
   growth grow = growth::none;
-  bool alone = false;  ///< when it last asked, nobody else held or asked anything
+  bool alone = false;  ///< no other request held or awaited blocks when it last asked
   /// Of a fork: copied into the block that holds the first token to compute, in the step that
   /// computes it. Until then the tokens of that block are not here.
   std::optional<block_id> source;
@@ -42,16 +43,16 @@ struct holding {
 
 /// What the host tier keeps of a preempted request.
 struct parked_copy {
-  lease_id lease;              ///< the lease it was copied from: the copy's name
+  lease_id lease;              ///< the lease it was copied from; names the copy
   std::uint32_t computed = 0;  ///< tokens in it
   std::uint32_t blocks = 0;
   bool operator==(const parked_copy&) const = default;
 };
 
-/// A copy between the tiers, one chunk of which is under way.
+/// A copy between the tiers, one chunk of which is in flight.
 struct transfer {
   move_id move;
-  std::uint32_t done = 0, chunk = 0;  ///< blocks: there already, under way
+  std::uint32_t done = 0, chunk = 0;  ///< blocks: copied already, in flight
   bool operator==(const transfer&) const = default;
 };
 
@@ -69,9 +70,9 @@ struct queued {
 };
 struct awaiting_grant {
   lease_id lease;
-  std::uint32_t asked = 0;          ///< blocks
-  bool alone = false;               ///< nothing else held or asked: a denial is a broken rule
-  std::optional<parked_copy> copy;  ///< comes back when the grant is here
+  std::uint32_t asked = 0;  ///< blocks
+  bool alone = false;       ///< no other request holds or awaits blocks: a denial is a violation
+  std::optional<parked_copy> copy;  ///< moved back once granted
   bool operator==(const awaiting_grant&) const = default;
 };
 /// The group's leader computes the prompt; this one draws its first token from the same logits.
@@ -105,7 +106,7 @@ struct decoding_in_flight {
 struct awaiting_recompute {
   bool operator==(const awaiting_recompute&) const = default;
 };
-/// Preempted: its blocks are on their way to the host tier and go back when they are there.
+/// Preempted: its blocks are being copied to the host tier and are released when all are copied.
 struct moving_out {
   holding kept;
   parked_copy copy;  ///< what it will be
@@ -117,20 +118,20 @@ struct parked {
   parked_copy copy;
   bool operator==(const parked&) const = default;
 };
-/// Its copy is on its way into a new lease.
+/// Its copy is being moved into a new lease.
 struct moving_in {
   holding kept;
   parked_copy copy;
   transfer way;
   bool operator==(const moving_in&) const = default;
 };
-/// Ended, but the step in flight or a move still names its blocks: nothing is left to do with them
-/// but give them back.
+/// Ended, but the step in flight or a move still names its blocks: they are released when that
+/// operation is over, and not before.
 struct retiring {
   lease_id lease;
   verdict end;
   life_phase phase = life_phase::done;
-  std::optional<move_id> move;   ///< none: the step
+  std::optional<move_id> move;   ///< the move it waits for; none: the step
   std::optional<lease_id> copy;  ///< on the host tier, to be dropped
   bool operator==(const retiring&) const = default;
 };
@@ -151,7 +152,7 @@ struct request {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;    ///< already clipped to the room
   shared_decode decode;            ///< as asked for; stop_token_ids sorted
-  std::uint32_t unsure_steps = 0;  ///< in a row, below the mass of `confidence`
+  std::uint32_t unsure_steps = 0;  ///< in a row below the mass of `confidence`
   std::vector<request_id> tails;   ///< in state awaiting_fork, for this one
   cache_scope scope;
   bool keep_prefix = false;
@@ -164,7 +165,7 @@ struct request {
   std::uint32_t epoch = 0;  ///< leases asked for so far
   std::uint32_t preemptions = 0;
   deadline_times due;
-  std::optional<time_us> reader_by;  ///< its reader is behind: it computes nothing, until then
+  std::optional<time_us> reader_by;  ///< set while its reader is behind: when that ends the request
   time_us submitted_at = 0;
   std::optional<time_us> granted_at, planned_at, first_token_at, last_token_at;
 
@@ -172,8 +173,8 @@ struct request {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(tokens.size()); }
   std::uint32_t completion() const { return size() - prompt_tokens; }
-  /// Tokens that need a place in the cache when it runs to its limit: the last sampled one never
-  /// does.
+  /// Tokens that need room in the cache when it runs to its limit: all but the last sampled one,
+  /// which is never an input.
   std::uint32_t cached_at_most() const;
   bool in_flight() const;
   bool stalled() const { return reader_by.has_value(); }
@@ -182,9 +183,9 @@ struct request {
   holding* held();
   /// None without a lease held or asked for.
   std::optional<lease_id> lease() const;
-  /// The name of what the host tier holds, or may hold, for it.
+  /// Names the copy that the host tier holds, or may hold, for it.
   std::optional<lease_id> copy() const;
-  /// The move under way for it.
+  /// The move in flight for it.
   std::optional<move_id> move() const;
   life_phase phase() const;
   deadline_progress progress() const {
@@ -193,7 +194,7 @@ struct request {
   request_times times(time_us now) const;
   /// The deadline that is over, if any; none while retiring.
   std::optional<end_reason> overdue(time_us now) const;
-  /// The next moment at which overdue() may answer something.
+  /// The next moment at which overdue() may return a reason.
   time_us next_deadline() const;
   void add_to(state_hash&) const;
 };

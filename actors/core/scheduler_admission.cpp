@@ -1,4 +1,4 @@
-// Who may come in, who gets blocks next, and who gives them up.
+// Which request is accepted, which gets blocks next, and which gives them up.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace troupe::core {
 
 namespace {
 
-/// Growth is asked for this many tokens ahead, so that decode seldom waits for the allocator's
+/// Blocks are reserved this many tokens ahead, so that decode seldom waits for the allocator's
 /// answer.
 constexpr std::uint32_t look_ahead_tokens = 16;
 
@@ -33,7 +33,7 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
                                             std::to_string(t) + ", the vocabulary has " +
                                             std::to_string(limits_.vocab) + " tokens");
   }
-  // Scoring alone needs no place for a token to come.
+  // A request that only scores its prompt needs no room for a token.
   const auto needed = std::uint64_t{m.prompt.size()} + (m.decode.max_tokens == 0u ? 0 : 1);
   const auto prompt_tokens = std::to_string(m.prompt.size());
   if (!prompt_fits(m.prompt.size(), m.decode.max_tokens != 0u, limits_.model_context))
@@ -50,26 +50,26 @@ std::optional<refused> scheduler_machine::objection_to(const submit& m) const {
   return std::nullopt;
 }
 
-// Everyone passes through the queue, one ask at a time, so a burst waits there although seats are
-// free. Those who only wait for their turn to sit down don't count; once the pool has denied,
-// nobody sits down and all count.
-bool scheduler_machine::queue_is_full(std::size_t newcomers) const {
+// Every request passes through the queue, one reserve at a time, so a burst waits there although
+// seats are free. Requests that only wait for their turn do not count against the limit; once the
+// pool has denied one, free seats are of no use and all count.
+bool scheduler_machine::queue_is_full(std::size_t new_requests) const {
   const std::uint64_t seats = blocked_ ? 0 : limits_.max_num_seqs - running_.size();
-  return waiting() + newcomers > limits_.max_num_queued_reqs + seats;
+  return waiting() + new_requests > limits_.max_num_queued_reqs + seats;
 }
 
-// First in rank; those whose reader is behind are not looked at.
+// The first in rank whose reader keeps up.
 std::map<rank, request_id>::const_iterator scheduler_machine::next_in_queue() const {
   return std::find_if(queue_.begin(), queue_.end(),
                       [this](const auto& x) { return !requests_.at(x.second).stalled(); });
 }
 
-// The head of the queue asks, alone and for everything it must compute plus one token; nobody
-// overtakes it. One block per running sequence stays free, so that a newcomer does not take the
-// growth of those who run.
+// Only the head of the queue reserves, for everything it must compute plus one token; no request
+// overtakes it. One block per running request stays free, so that an admission does not take the
+// blocks that running requests are about to need.
 //
-// It can't wait for ever: when something runs, that ends and its blocks come back; when nothing
-// runs, all releases are sent before this ask on the same path, the whole pool is free, keep_free
+// It cannot wait for ever: while something runs, that ends and its blocks come back; when nothing
+// runs, all releases are ahead of this reserve on the same path, the whole pool is free, keep_free
 // is 0, and every admitted request fits the pool alone (objection_to, and max_tokens clipped to the
 // effective context).
 void scheduler_machine::admit(effects& out) {
@@ -86,18 +86,18 @@ void scheduler_machine::admit(effects& out) {
   const auto copy = p ? std::optional(p->copy) : std::nullopt;
   std::optional<prefix_query> prefix;
   if (limits_.prefix_caching) {
-    prefix = prefix_query{r.scope, {}};  // nothing is looked for, but what it computes can be found
+    prefix = prefix_query{r.scope, {}};  // no lookup, but what it computes can be found
     if (!copy && r.scored >= r.prompt_tokens) prefix->tokens = r.tokens;
   }
   r.state = life::awaiting_grant{lease, count, others == 0 && moves_.empty(), copy};
   queue_.erase(order);
   running_.emplace(order, id);
   asking_ = id;
-  blocked_ = false;  // until the answer says otherwise
+  blocked_ = false;  // until this reserve is denied
   out.emplace_back(reserve{lease, count, others, std::move(prefix)});
 }
 
-// One block at a time, one ask at a time for each resident, best rank first.
+// One block at a time, one reserve in flight per resident request, best rank first.
 void scheduler_machine::grow(effects& out) {
   for (const auto& [order, id] : running_) {
     auto& r = requests_.at(id);
@@ -110,18 +110,18 @@ void scheduler_machine::grow(effects& out) {
   }
 }
 
-// Between steps: someone has no place for its next token and was denied one. Whoever waits for its
-// reader gives way first, to newcomers too; then the lowest rank that is not being moved, which is
-// never the highest of those who compute: so that one always finishes. One victim at a time, and
-// all who were denied ask again behind its release. Where only moves are left to wait for, their
-// end comes here again.
-void scheduler_machine::relieve(time_us now, effects& out) {
-  if (asking_) return;  // its answer comes first, and may be a better victim
+// Between steps, when a request has no room for its next token and was denied a block: one request
+// is preempted. First one whose reader is behind, also to admit a new request; else the lowest in
+// rank that is not being moved. The best-ranked request that computes is never the victim, so one
+// always finishes. One victim at a time; then all denied requests reserve again, behind its
+// release. While only moves can bring blocks back, their end leads here again.
+void scheduler_machine::make_room(time_us now, effects& out) {
+  if (asking_) return;  // once it is answered, that request may be a better victim
   request *paused = nullptr, *victim = nullptr;
-  bool needy = false, leaving = false, best = true;
+  bool lacking = false, leaving = false, best = true;
   for (const auto& [order, id] : running_) {
     auto& r = requests_.at(id);
-    // Between steps, who retires is held by a move.
+    // Between steps, a retiring request waits for a move, whose end releases blocks.
     leaving = leaving || std::holds_alternative<life::moving_out>(r.state) ||
               std::holds_alternative<life::retiring>(r.state);
     const bool first = !r.stalled() && std::exchange(best, false);
@@ -131,22 +131,23 @@ void scheduler_machine::relieve(time_us now, effects& out) {
       paused = &r;
       continue;
     }
-    needy = needy || (h->grow == holding::growth::denied && computable(r) == 0);
+    lacking = lacking || (h->grow == holding::growth::denied && computable(r) == 0);
     if (!first) victim = &r;
   }
-  if (leaving || !(needy || (paused && someone_waits()))) return;
+  if (leaving || !(lacking || (paused && admission_waits()))) return;
   if (paused) victim = paused;
   if (victim) {
     preempt(*victim, now, out);
-    if (std::holds_alternative<life::moving_out>(victim->state)) return;  // its blocks come later
+    if (std::holds_alternative<life::moving_out>(victim->state))
+      return;  // its blocks come back when they are copied
   } else if (!moves_.empty()) {
     return;
   }
-  ask_again();
+  retry_growth();
 }
 
-// Someone could come in if there were blocks, or a seat.
-bool scheduler_machine::someone_waits() const {
+// A queued request could be admitted if there were blocks, or a seat.
+bool scheduler_machine::admission_waits() const {
   return (blocked_ || running_.size() >= limits_.max_num_seqs) && next_in_queue() != queue_.end();
 }
 
@@ -183,10 +184,10 @@ void scheduler_machine::back_to_queue(request& r, std::optional<parked_copy> cop
 
 void scheduler_machine::blocks_came_back() {
   blocked_ = false;
-  ask_again();
+  retry_growth();
 }
 
-void scheduler_machine::ask_again() {
+void scheduler_machine::retry_growth() {
   for (const auto& [order, id] : running_)
     if (auto* h = requests_.at(id).held(); h && h->grow == holding::growth::denied)
       h->grow = holding::growth::none;

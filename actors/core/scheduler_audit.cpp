@@ -36,7 +36,7 @@ void see(const life_state& state, kv_request_view& view) {
 
 }  // namespace
 
-kv_scheduler_part scheduler_machine::look(time_us now) const {
+kv_scheduler_part scheduler_machine::view(time_us now) const {
   kv_scheduler_part part;
   part.at = now;
   part.ignored_events = ignored_;

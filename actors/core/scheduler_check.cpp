@@ -83,7 +83,7 @@ std::string scheduler_machine::broken_group(const request& r) const {
     if (leader == requests_.end() ||
         std::count(leader->second.tails.begin(), leader->second.tails.end(), r.id) != 1)
       return "a tail waits for a leader that knows it";
-    if (!r.tails.empty()) return "a tail leads nobody";
+    if (!r.tails.empty()) return "a tail has no tails of its own";
     if (r.completion() > 0) return "a tail without a lease has no token";
   }
   for (const auto tail : r.tails) {
@@ -92,7 +92,8 @@ std::string scheduler_machine::broken_group(const request& r) const {
         found == requests_.end() ? nullptr : std::get_if<life::awaiting_fork>(&found->second.state);
     if (!f || f->leader != r.id) return "a leader's tails wait for it";
   }
-  if (!r.tails.empty() && r.completion() > 0) return "a leader with its first token leads nobody";
+  if (!r.tails.empty() && r.completion() > 0)
+    return "a leader with its first token has no tails any more";
   return {};
 }
 
@@ -160,7 +161,7 @@ void scheduler_machine::add_to(state_hash& h) const {
   // only multiply the explorer's states.
   if (limits_.max_step_us < 10'000'000ull * limits_.max_num_batched_tokens) cost_.add_to(h);
   h.add(blocked_).add(draining_).add(stopped_).add(audited_idle_).add(limits_.lost_blocks);
-  h.add_due(look_again_).add_due(audit_due_);
+  h.add_due(next_check_).add_due(audit_due_);
 }
 
 }  // namespace troupe::core

@@ -28,8 +28,8 @@ void scheduler_machine::admit_tails(const submit& m, request& leader, effects& o
   }
 }
 
-// A leader that runs will soon need a seat for each of its tails: newcomers leave them free, or the
-// tails would have to compute the prompt again.
+// A leader that runs will soon need a seat for each of its tails: new requests leave them free, or
+// the tails would have to compute the prompt again.
 std::uint32_t scheduler_machine::seats_for_tails() const {
   if (to_fork_.empty()) return 0;
   std::uint32_t seats = 0;
@@ -47,11 +47,13 @@ void scheduler_machine::on_leader_granted(const request& leader, time_us now) {
   }
 }
 
-void scheduler_machine::tell_scores(const request& leader, const tokens_out& told, effects& out) {
+void scheduler_machine::send_scores(const request& leader, const tokens_out& message,
+                                    effects& out) {
   for (const auto id : leader.tails) {
     auto& tail = requests_.at(id);
     tail.scored = leader.scored;
-    out.emplace_back(tokens_out{id, told.prompt_scores, std::nullopt, false, tail.cached_tokens});
+    out.emplace_back(
+        tokens_out{id, message.prompt_scores, std::nullopt, false, tail.cached_tokens});
   }
 }
 

@@ -1,5 +1,5 @@
-// The events. What follows from them is in advance(); growth and admission, planning and results
-// have their own files.
+// The events of the scheduler. What follows from each is in advance(); admission, planning, results
+// and moves have files of their own.
 #include "actors/core/scheduler_machine.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr time_us audit_interval_us = 1'000'000;
 
-std::string words_for(end_reason overdue, const scheduler_limits& limits) {
+std::string message_for(end_reason overdue, const scheduler_limits& limits) {
   if (overdue != end_reason::slow_reader) return {};
   return "the reader did not catch up within " + std::to_string(limits.stall_limit_us / 1000) +
          " ms";
@@ -20,7 +20,7 @@ std::string words_for(end_reason overdue, const scheduler_limits& limits) {
 }  // namespace
 
 scheduler_machine::scheduler_machine(scheduler_limits limits) : limits_(std::move(limits)) {
-  // Who runs has a row in every step, so no more run than a step has tokens for.
+  // Every decoding request has a row in every step, so no more may run than a step has tokens for.
   limits_.max_num_seqs = std::min(limits_.max_num_seqs, limits_.max_num_batched_tokens);
   std::sort(limits_.end_tokens.begin(), limits_.end_tokens.end());
 }
@@ -41,7 +41,7 @@ void scheduler_machine::on(const submit& m, time_us now, effects& out) {
     const rank order{m.priority, ++arrivals_};
     auto& r = requests_.emplace(m.request, make_request(m, order, limits_, now)).first->second;
     queue_.emplace(order, r.id);
-    look_again_ = std::min(look_again_, r.next_deadline());
+    next_check_ = std::min(next_check_, r.next_deadline());
     audited_idle_ = false;
     out.emplace_back(admitted{r.id, r.prompt_tokens});
     admit_tails(m, r, out);
@@ -59,8 +59,8 @@ void scheduler_machine::on(const cancel& m, time_us now, effects& out) {
   advance(now, out);
 }
 
-// A stalled request keeps what it has, and may be the first to give it up (relieve). A step that
-// names it brings one token more.
+// A stalled request keeps its blocks, but is the first to be preempted when others need them
+// (make_room). The step in flight may still bring it one token.
 void scheduler_machine::on(const reader_stalled& m, time_us now, effects& out) {
   auto* r = find(m.request);
   if (!r || r->stalled() || std::holds_alternative<life::retiring>(r->state)) {
@@ -68,8 +68,8 @@ void scheduler_machine::on(const reader_stalled& m, time_us now, effects& out) {
   } else {
     r->reader_by =
         limits_.stall_limit_us > 0 ? now + static_cast<time_us>(limits_.stall_limit_us) : never;
-    look_again_ = std::min(look_again_, *r->reader_by);
-    if (!r->in_flight()) hand_over(*r);  // nobody else waits for its reader
+    next_check_ = std::min(next_check_, *r->reader_by);
+    if (!r->in_flight()) hand_over(*r);  // its tails must not wait for its reader
   }
   advance(now, out);
 }
@@ -92,7 +92,7 @@ void scheduler_machine::on(const reader_resumed& m, time_us now, effects& out) {
 void scheduler_machine::on(const granted& m, time_us now, effects& out) {
   auto* r = find(m.lease.request);
   if (!r || r->lease() != m.lease) {
-    ++ignored_;  // its release is already behind the reserve
+    ++ignored_;  // the lease is closed; its release follows the reserve on the same path
   } else if (const auto* asked = std::get_if<life::awaiting_grant>(&r->state)) {
     if (m.blocks.size() != asked->asked)
       out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
@@ -147,7 +147,8 @@ void scheduler_machine::on(const denied& m, time_us now, effects& out) {
   } else {
     ++ignored_;
   }
-  if (alone) {  // the pool has lost blocks; waiting would be for ever
+  if (alone) {  // an empty pool denied a request that fits it: blocks were lost, it would wait for
+                // ever
     out.emplace_back(violation{alone_denied});
     close(*r,
           {end_reason::engine_failed, std::nullopt,
@@ -162,8 +163,8 @@ void scheduler_machine::on(const released& m, time_us now, effects& out) {
   advance(now, out);
 }
 
-// Newcomers are measured against what is left; whoever was admitted before and no longer fits is
-// found by the denial of a request that is alone.
+// New requests are measured against the smaller pool. One admitted before that no longer fits is
+// denied when it is alone, and ends by that.
 void scheduler_machine::on(const lost& m, time_us now, effects& out) {
   limits_.lost_blocks += m.blocks;
   advance(now, out);
@@ -194,26 +195,26 @@ void scheduler_machine::on(const stop& m, time_us now, effects& out) {
   advance(now, out);
 }
 
-// ---- what every event ends with
+// ---- what follows from every event
 
 void scheduler_machine::advance(time_us now, effects& out) {
   expire(now, out);
-  if (!in_flight_) relieve(now, out);
+  if (!in_flight_) make_room(now, out);
   grow(out);
   admit(out);
   if (!in_flight_) plan(now, out);
-  settle(out);
+  report_when_empty(out);
 }
 
 void scheduler_machine::expire(time_us now, effects& out) {
-  if (now < look_again_) return;
-  look_again_ = never;
+  if (now < next_check_) return;
+  next_check_ = never;
   for (auto it = requests_.begin(); it != requests_.end();) {
     auto& r = (it++)->second;
     if (const auto why = r.overdue(now)) {
-      close(r, {*why, std::nullopt, words_for(*why, limits_)}, now, out);
+      close(r, {*why, std::nullopt, message_for(*why, limits_)}, now, out);
     } else {
-      look_again_ = std::min(look_again_, r.next_deadline());
+      next_check_ = std::min(next_check_, r.next_deadline());
     }
   }
   std::vector<move_id> late;
@@ -222,18 +223,18 @@ void scheduler_machine::expire(time_us now, effects& out) {
     if (now >= m.by)
       late.push_back(id);
     else
-      look_again_ = std::min(look_again_, m.by);
+      next_check_ = std::min(next_check_, m.by);
   }
   for (const auto id : late) abandon(id, now, out);
 }
 
-void scheduler_machine::settle(effects& out) {
+void scheduler_machine::report_when_empty(effects& out) {
   if (!requests_.empty() || !moves_.empty()) return;
   if (!std::exchange(audited_idle_, true)) out.emplace_back(census());
   if (draining_ && !std::exchange(stopped_, true)) out.emplace_back(stopped{});
 }
 
-// ---- the way out
+// ---- ends
 
 void scheduler_machine::close(request& r, verdict end, time_us now, effects& out) {
   if (std::holds_alternative<life::retiring>(r.state)) return;  // the first reason wins
@@ -249,6 +250,7 @@ void scheduler_machine::close(request& r, verdict end, time_us now, effects& out
 void scheduler_machine::finish(request& r, const verdict& end, life_phase phase, time_us now,
                                effects& out) {
   const bool gone = end.why == end_reason::client_gone && !r.keep_prefix;
+  // The content of these blocks cannot be trusted, so they must not answer another request.
   const bool suspect = end.why == end_reason::bad_logits || end.why == end_reason::step_failed;
   if (const auto lease = r.lease()) give_back(*lease, end.why, false, gone || suspect, out);
   if (const auto copy = r.copy()) out.emplace_back(drop_parked{*copy});
@@ -273,14 +275,15 @@ void scheduler_machine::finish(request& r, const verdict& end, life_phase phase,
   requests_.erase(requests_.find(r.id));
 }
 
-// The only place that releases. Callers leave the state that named the lease in the same
-// transition.
+// The only place that emits a release. Callers leave the state that named the lease in the same
+// transition, so no lease is released twice.
 void scheduler_machine::give_back(lease_id lease, end_reason why, bool preempted, bool forget,
                                   effects& out) const {
   out.emplace_back(release{lease, why, preempted, forget});
 }
 
-// Others may find the full blocks that hold computed tokens from now on.
+// From now on other requests may find the full blocks whose tokens are computed. Called after the
+// step that computed them, never before: a block must not be shared while it is being written.
 void scheduler_machine::publish_computed(request& r, effects& out) const {
   auto* h = r.held();
   const auto full = h->computed / limits_.block_size;
@@ -291,7 +294,7 @@ void scheduler_machine::publish_computed(request& r, effects& out) const {
   h->published = full;
 }
 
-// ---- looking
+// ---- questions
 
 request* scheduler_machine::find(request_id id) {
   const auto it = requests_.find(id);

@@ -1,6 +1,7 @@
-// The life of every request and the one writer of a lease's life: admission, queue, deadlines, the
-// plan of the next step, preemption, pins, retiring. A pure value: no CAF, clock, thread or log;
-// copyable and hashable; time comes in.
+// The life of every request, and the only writer of a lease's life: admission, queue, deadlines,
+// the plan of the next step, preemption, retiring. A pure value: no CAF, clock, thread or log;
+// copyable and hashable, so that the explorer can visit every state of it; time comes in as a
+// number.
 //
 // Rules (state x event table: actors/STATES.md):
 //  - at most one step in flight; the next is planned only after step_done or step_failed of the
@@ -35,22 +36,22 @@ namespace troupe::core {
 
 struct kv_scheduler_part;
 
-/// Not an event of the protocol: one of our own rules was broken. Shells abort in dev, count and
-/// log in release.
+/// An invariant was violated: a bug of Troupe, never a client's mistake. Shells abort in dev
+/// builds, count and log in release.
 struct violation {
   std::string invariant;
 };
-/// The table is empty and nothing is in flight, after drain or stop.
+/// After drain or stop: no request is left and nothing is in flight.
 struct stopped {};
 
-/// It gave way to others; `parked`: through the host tier. For the metrics.
+/// A request lost its blocks to others; `parked`: to the host tier. For the metrics.
 struct preempted {
   request_id request;
   bool parked = false;
 };
-/// A move was late: whoever it was for computes again; the blocks wait for its end. For the
-/// metrics.
-struct gave_up {
+/// A copy is over its time limit: its request recomputes, its blocks stay pinned until the copy
+/// ends. For the metrics.
+struct move_abandoned {
   bool out = true;
   std::uint32_t blocks = 0;
   std::uint64_t elapsed_us = 0;
@@ -58,7 +59,7 @@ struct gave_up {
 
 using effect = std::variant<admitted, refused, tokens_out, ended, reserve, fork_lease, drop_source,
                             publish, release, audit, move_out, move_in, drop_parked, step_plan,
-                            preempted, gave_up, stopped, violation>;
+                            preempted, move_abandoned, stopped, violation>;
 using effects = std::vector<effect>;
 
 class scheduler_machine {
@@ -84,57 +85,58 @@ class scheduler_machine {
   std::uint32_t running() const;             ///< holds a lease, or has asked for one
   std::uint32_t waiting() const;             ///< queued, parked, awaiting recompute or a fork
   bool idle() const;                         ///< no request, nothing in flight
-  bool at_rest() const;  ///< nothing in flight, and all who are here wait for their readers
+  bool at_rest() const;  ///< nothing in flight, and every request waits for its reader
   bool step_in_flight() const;
   std::uint64_t ignored_events() const;  ///< late, duplicate and unknown events: normal, counted
-  kv_scheduler_part look(time_us now) const;  ///< for the audit (kv_audit.hpp)
-  std::string check() const;                  ///< empty when sound, else the broken invariant
+  kv_scheduler_part view(time_us now) const;  ///< for the audit (kv_audit.hpp)
+  std::string check() const;                  ///< the broken invariant; empty: none
 
   bool operator==(const scheduler_machine&) const = default;
-  /// All that decides what it will do; see state_hash.
+  /// Everything that decides what it will do; see state_hash.
   void add_to(state_hash&) const;
 
  private:
-  struct step_under_way {
+  struct running_step {
     step_id step;
     std::vector<request_id> items;  // in plan order
     std::uint32_t decode_rows = 0, prefill_tokens = 0;
-    bool operator==(const step_under_way&) const = default;
+    bool operator==(const running_step&) const = default;
   };
 
   /// A chunk being copied: it pins the lease and the copy until `moved`.
-  struct move_under_way {
+  struct running_move {
     request_id request;
     lease_id lease, copy;
     bool out = true;
-    bool abandoned = false;  // the request went on without it
+    bool abandoned = false;  // over its time limit: the request went on without it
     std::uint32_t blocks = 0;
     time_us began = 0, by = never;
-    bool operator==(const move_under_way&) const = default;
+    bool operator==(const running_move&) const = default;
   };
 
-  // Every event ends here: what became possible or due is done, in this order
-  // (scheduler_machine.cpp).
+  // Every event ends in advance(), which does what became due or possible. The order matters: ends
+  // come first, because they release blocks; preemption before growth and admission, because it
+  // makes room for them; the plan last, because all of them change who can be in it.
   void advance(time_us now, effects&);
   void expire(time_us now, effects&);
-  void settle(effects&);
-  // scheduler_admission.cpp: who gets blocks, who gives them up.
+  void report_when_empty(effects&);
+  // scheduler_admission.cpp: which request gets blocks, which gives them up.
   std::optional<refused> objection_to(const submit&) const;
-  bool queue_is_full(std::size_t newcomers) const;
-  void relieve(time_us now, effects&);
-  bool someone_waits() const;
+  bool queue_is_full(std::size_t new_requests) const;
+  void make_room(time_us now, effects&);
+  bool admission_waits() const;
   std::map<rank, request_id>::const_iterator next_in_queue() const;
   void grow(effects&);
   void admit(effects&);
   void preempt(request&, time_us now, effects&);
   void back_to_queue(request&, std::optional<parked_copy>);
   void blocks_came_back();
-  void ask_again();
+  void retry_growth();
   // scheduler_forks.cpp: several answers to one prompt.
   void admit_tails(const submit&, request& leader, effects&);
   std::uint32_t seats_for_tails() const;
   void on_leader_granted(const request&, time_us now);
-  void tell_scores(const request& leader, const tokens_out&, effects&);
+  void send_scores(const request& leader, const tokens_out&, effects&);
   void draw_tails(request& leader, lease_id parent, const item_result&, time_us now, effects&);
   void begin_fork(request& tail, lease_id parent, effects&);
   void forked(request&, const granted&, effects&);
@@ -142,7 +144,7 @@ class scheduler_machine {
   void end_scored_tails(const request& leader, life_phase, time_us now, effects&);
   void hand_over(request& leader);
   void leave_group(const request& tail);
-  // scheduler_moves.cpp: chunks out and in, and what their end means.
+  // scheduler_moves.cpp: chunks to the host tier and back, and what follows from their end.
   bool worth_parking(const request&) const;
   void next_chunk_out(request&, time_us now, effects&);
   void next_chunk_in(request&, time_us now, effects&);
@@ -156,8 +158,8 @@ class scheduler_machine {
   // scheduler_results.cpp
   void absorb(request&, const item_result&, time_us now, effects&);
   void take_token(request&, const scored_token&, life_phase, tokens_out, time_us now, effects&);
-  void fail_step(const step_under_way&, const std::string& what, time_us now, effects&);
-  // The way out. close() is for ends that may meet a step in flight, finish() is the end itself.
+  void fail_step(const running_step&, const std::string& what, time_us now, effects&);
+  // Ends. close() is for ends that may meet an operation in flight; finish() releases and reports.
   void close(request&, verdict, time_us now, effects&);
   void finish(request&, const verdict&, life_phase, time_us now, effects&);
   void give_back(lease_id, end_reason why, bool preempted, bool forget, effects&) const;
@@ -176,10 +178,10 @@ class scheduler_machine {
   std::map<rank, request_id> running_;  // with a lease
   std::map<rank, request_id> to_fork_;  // awaiting_fork
   std::optional<request_id> asking_;    // the one in awaiting_grant
-  std::optional<step_under_way> in_flight_;
-  std::map<move_id, move_under_way> moves_;
+  std::optional<running_step> in_flight_;
+  std::map<move_id, running_move> moves_;
   step_cost cost_;
-  bool blocked_ = false;  // denied; no ask until blocks come back or nothing runs
+  bool blocked_ = false;  // the pool denied: no reserve until blocks come back or nothing runs
   bool draining_ = false;
   bool stopped_ = false;
   bool audited_idle_ = true;
@@ -187,7 +189,7 @@ class scheduler_machine {
   std::uint64_t steps_ = 0;
   std::uint64_t moves_begun_ = 0;
   std::uint64_t ignored_ = 0;
-  time_us look_again_ = never;  // no deadline is over before this
+  time_us next_check_ = never;  // no deadline or limit is over before this
   time_us audit_due_ = 0;
 };
 

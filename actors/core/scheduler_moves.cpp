@@ -11,7 +11,7 @@ namespace {
 
 /// The chunk in flight is over. Does another one follow?
 template <class Moving>
-bool goes_on(Moving& s, move_outcome outcome) {
+bool another_chunk_follows(Moving& s, move_outcome outcome) {
   s.way.done += s.way.chunk;
   return outcome == move_outcome::ok && s.way.done < s.copy.blocks;
 }
@@ -32,7 +32,7 @@ void scheduler_machine::pin(request& r, transfer& way, const parked_copy& copy, 
   way.chunk = std::min(copy.blocks - way.done, std::max(limits_.move_chunk_blocks, 1u));
   const auto by = now + static_cast<time_us>(limits_.move_limit_us);
   moves_[way.move] = {r.id, *r.lease(), copy.lease, out_of_device, false, way.chunk, now, by};
-  look_again_ = std::min(look_again_, by);
+  next_check_ = std::min(next_check_, by);
 }
 
 void scheduler_machine::next_chunk_out(request& r, time_us now, effects& out) {
@@ -78,7 +78,7 @@ void scheduler_machine::on(const moved& m, time_us now, effects& out) {
 
 void scheduler_machine::moved_out(request& r, move_outcome outcome, time_us now, effects& out) {
   auto& s = std::get<life::moving_out>(r.state);
-  if (goes_on(s, outcome)) return next_chunk_out(r, now, out);
+  if (another_chunk_follows(s, outcome)) return next_chunk_out(r, now, out);
   const bool ok = outcome == move_outcome::ok;
   const auto copy = s.copy;
   give_back(copy.lease, end_reason::cancelled, true, false, out);
@@ -88,7 +88,7 @@ void scheduler_machine::moved_out(request& r, move_outcome outcome, time_us now,
 
 void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, effects& out) {
   auto& s = std::get<life::moving_in>(r.state);
-  if (goes_on(s, outcome)) return next_chunk_in(r, now, out);
+  if (another_chunk_follows(s, outcome)) return next_chunk_in(r, now, out);
   const bool ok = outcome == move_outcome::ok;
   out.emplace_back(drop_parked{s.copy.lease});
   auto held = std::move(s.kept);
@@ -106,7 +106,8 @@ void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, 
 void scheduler_machine::abandon(move_id id, time_us now, effects& out) {
   auto& move = moves_.at(id);
   move.abandoned = true;
-  out.emplace_back(gave_up{move.out, move.blocks, static_cast<std::uint64_t>(now - move.began)});
+  out.emplace_back(
+      move_abandoned{move.out, move.blocks, static_cast<std::uint64_t>(now - move.began)});
   auto& r = requests_.at(move.request);
   const auto* e = std::get_if<life::retiring>(&r.state);
   const auto ending = e ? std::optional(*e) : std::nullopt;

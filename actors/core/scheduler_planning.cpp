@@ -36,7 +36,7 @@ void scheduler_machine::plan(time_us now, effects& out) {
                            limits_.block_size};
   const auto shares = choose_step(candidates, budget, cost_);
 
-  step_under_way step;
+  running_step step;
   step.step = step_id{++steps_};
   step_plan p;
   p.step = step.step;

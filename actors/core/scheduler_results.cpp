@@ -1,4 +1,4 @@
-// What a returned step means for those it named.
+// What the result of a step means for the requests it named.
 #include <algorithm>
 #include <utility>
 
@@ -36,7 +36,7 @@ void scheduler_machine::on(const step_failed& m, time_us now, effects& out) {
   advance(now, out);
 }
 
-void scheduler_machine::fail_step(const step_under_way& step, const std::string& what, time_us now,
+void scheduler_machine::fail_step(const running_step& step, const std::string& what, time_us now,
                                   effects& out) {
   for (const auto id : step.items) {
     auto& r = requests_.at(id);
@@ -88,10 +88,10 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
 
   publish_computed(r, out);
 
-  tokens_out told;
-  told.request = r.id;
-  told.cached_tokens = r.cached_tokens;
-  told.prompt_scores = result.scores;
+  tokens_out message;
+  message.request = r.id;
+  message.cached_tokens = r.cached_tokens;
+  message.prompt_scores = result.scores;
   const auto scored = std::max(r.scored, std::min(computed + 1, r.prompt_tokens));
   if (result.scores.size() != scored - r.scored)
     out.emplace_back(violation{"a chunk brings one score for each target asked for"});
@@ -104,7 +104,7 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
         out.emplace_back(violation{"a step draws a token for every tail it names"});
         hand_over(r);
       }
-      take_token(r, *result.sampled, phase, std::move(told), now, out);
+      take_token(r, *result.sampled, phase, std::move(message), now, out);
       return;
     }
     out.emplace_back(violation{"a step that samples brings a token"});
@@ -113,9 +113,9 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
     return;
   }
   const bool scored_out = computed == r.size();
-  if (!told.prompt_scores.empty()) {
-    tell_scores(r, told, out);
-    out.emplace_back(std::move(told));
+  if (!message.prompt_scores.empty()) {
+    send_scores(r, message, out);
+    out.emplace_back(std::move(message));
   }
   if (scored_out) {
     end_scored_tails(r, phase, now, out);
@@ -126,7 +126,7 @@ void scheduler_machine::absorb(request& r, const item_result& result, time_us no
 }
 
 void scheduler_machine::take_token(request& r, const scored_token& sampled, life_phase phase,
-                                   tokens_out told, time_us now, effects& out) {
+                                   tokens_out message, time_us now, effects& out) {
   const auto token = sampled.token;
   const auto is_one_of = [token](const std::vector<token_id>& sorted) {
     return std::binary_search(sorted.begin(), sorted.end(), token);
@@ -138,7 +138,8 @@ void scheduler_machine::take_token(request& r, const scored_token& sampled, life
 
   const bool unsure = wants.confidence && sampled.mass < wants.confidence->mass;
   r.unsure_steps = unsure ? r.unsure_steps + 1 : 0;
-  const bool gives_up = may_end && wants.confidence && r.unsure_steps >= wants.confidence->steps;
+  const bool unsure_for_long =
+      may_end && wants.confidence && r.unsure_steps >= wants.confidence->steps;
 
   r.tokens.push_back(token);
   r.constraint.advance(token);
@@ -148,15 +149,15 @@ void scheduler_machine::take_token(request& r, const scored_token& sampled, life
     auto held = std::move(p->held);
     r.state = life::decoding{std::move(held)};
   }
-  told.token = sampled;
-  told.is_end = end_token || stop_token;
-  out.emplace_back(std::move(told));
+  message.token = sampled;
+  message.is_end = end_token || stop_token;
+  out.emplace_back(std::move(message));
 
   if (end_token) {
     finish(r, {end_reason::end_token, std::nullopt, {}}, phase, now, out);
   } else if (stop_token) {
     finish(r, {end_reason::stop_token, token, {}}, phase, now, out);
-  } else if (gives_up) {
+  } else if (unsure_for_long) {
     finish(r, {end_reason::stop_confidence, std::nullopt, {}}, phase, now, out);
   } else if (r.completion() >= r.max_tokens) {
     finish(r, {end_reason::length, std::nullopt, {}}, phase, now, out);

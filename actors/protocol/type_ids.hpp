@@ -12,30 +12,30 @@
 
 namespace troupe::protocol {
 
-/// The scheduler's order to a new session: tokenize and submit. Sent by the runtime, first of all
-/// messages.
+/// Runtime to a new session, its first message: read the prompt and submit it.
 struct begin {};
-/// A session's word to itself between two slices of a long prompt: others had their turn, read on.
+/// A session to itself, between two slices of a long prompt: other sessions had their turn, read
+/// on.
 struct read_on {};
-/// The sink has written the last delta (credit of one).
+/// Sink to session: the last delta is written, so the next may be sent. At most one is outstanding.
 struct delivered {};
 
-/// A look into the KV state: scheduler, allocator and mover answer with their part, in this order
-/// of messages.
+/// For the audit: scheduler, allocator and mover call back with their part. The scheduler passes it
+/// on behind all it has sent, so the parts fit together.
 struct kv_inquiry {
   std::function<void(core::kv_part)> answer;
 };
-/// The audit found these leases to be nobody's; their blocks are quarantined.
+/// An audit found leases that the scheduler does not know; their blocks are quarantined.
 struct leaked {
   std::vector<core::lease_id> leases;
   std::uint32_t blocks = 0;
 };
-/// The next step begins that much later: a device that is stuck, for tests of the real program.
+/// Delays the next step by that much: a device that hangs, for tests of the real program.
 struct freeze {
   std::uint32_t ms = 0;
 };
 
-/// The first step that names the request is planned: it has left the queue.
+/// Scheduler to session: the first step that names the request is planned, prefill begins.
 struct started {};
 
 struct scheduler_neighbours;

@@ -118,7 +118,7 @@ void block_ledger::evict_one() {
   evicted_total_ += before - idle_.size();
 }
 
-// ---- what is in them
+// ---- the prefix cache
 
 bool block_ledger::publish(const core::publish& m) {
   const auto found = leases_.find(m.lease);
@@ -133,7 +133,7 @@ bool block_ledger::publish(const core::publish& m) {
     const auto tokens = std::span(m.tokens).subspan(i * options_.block_size, options_.block_size);
     held.tail = index_.add(*held.scope, held.tail, tokens, held.blocks[held.published]);
     if (held.tail == 0)
-      held.scope.reset();  // what it follows has left the cache: nobody could find it
+      held.scope.reset();  // the chain before it has left the cache, so it could never be found
   }
   return true;
 }
@@ -150,9 +150,9 @@ block_ledger::give_back block_ledger::release(const core::release& m) {
   leases_.erase(found);
   give_back out{static_cast<std::uint32_t>(held.blocks.size()) + (held.source ? 1 : 0), 0};
   if (held.source && let_go(*held.source, false)) ++out.usable;
-  // The end of a chain first: it is evicted before what it follows.
-  // Forgotten is what this lease alone brought: what others found stays, and what others' blocks
-  // follow.
+  // The end of a chain first, so that it is evicted before the blocks it follows: a chain without
+  // its beginning could never be found. Only what this lease alone brought in is forgotten: blocks
+  // that it found, or that others' blocks follow, stay.
   for (auto i = held.blocks.size(); i-- > 0;)
     if (let_go(held.blocks[i], m.forget && i >= held.found)) ++out.usable;
   released_total_ += out.held;
@@ -171,7 +171,7 @@ std::uint32_t block_ledger::quarantine_unknown(const std::vector<lease_id>& live
     quarantined_total_ += blocks.size();
     for (const auto b : blocks) {
       if (users_[b] == 1 && index_.holds(b))
-        uncache(b);  // while it still has a user: it is not free
+        uncache(b);  // before its user count drops, so that it is not put on the free list
       if (--users_[b] > 0) continue;
       --leased_;
       quarantined_.push_back(b);
@@ -199,7 +199,7 @@ void block_ledger::uncache(block_id first) {
   }
 }
 
-// ---- looking
+// ---- questions
 
 block_counts block_ledger::counts() const {
   block_counts c;
@@ -301,7 +301,7 @@ std::string block_ledger::check() const {
   return {};
 }
 
-// Free blocks are alike: which of them comes next is a matter of names.
+// Free blocks are equal: which of them comes next changes only names.
 void block_ledger::add_to(state_hash& h) const {
   h.add(options_.total_blocks).add(options_.block_size).add(options_.prefix_caching);
   index_.add_to(h);

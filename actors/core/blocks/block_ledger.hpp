@@ -1,14 +1,14 @@
-// Who holds which KV block: free, leased, cached, quarantined. Owned by the allocator actor; the
-// only place where a block changes hands. Knows nothing of requests' lives, steps or clocks.
-// Copyable and hashable.
+// Which lease holds which KV block. Owned by the allocator actor; the only place where a block
+// changes its state. Knows nothing of requests' lives, steps or clocks. Copyable and hashable.
 //
-//   free         nobody's, nothing in it
-//   leased       held by one lease, or by several when its tokens were found in the prefix cache
-//   cached       held by no lease; its tokens can be found; the first to go when blocks are short,
-//   longest unused first quarantined  was leased to nobody we know: never used again
+//   free         held by no lease, content unknown
+//   leased       held by one lease, or by several that share its tokens
+//   cached       held by no lease; its tokens can be found; evicted when blocks are short, longest
+//                unused first
+//   quarantined  was leased, but to no lease the scheduler knows: never used again
 //
 // Conservation, checked from the structures themselves: free + leased + cached + quarantined =
-// total. Moving blocks are leased ones.
+// total. Blocks being moved are leased ones.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -34,13 +34,13 @@ class block_ledger {
   explicit block_ledger(ledger_options);
 
   struct grant {
-    std::vector<block_id> blocks;  ///< the found ones first
+    std::vector<block_id> blocks;  ///< those found in the cache first
     std::uint32_t cached = 0;      ///< how many were found; of a fork: how many others can find
     std::optional<block_id> source = {};  ///< of a fork that copies
     bool operator==(const grant&) const = default;
   };
-  /// Adds `count` blocks to the lease (which may be new), those found in the cache included, unless
-  /// fewer than `keep_free` would stay free or cached: then nothing changed.
+  /// Adds `count` blocks to the lease (which may be new), those found in the cache included.
+  /// Nullopt, and nothing changed, when fewer than `keep_free` would stay free or cached.
   std::optional<grant> reserve(const core::reserve&);
 
   /// A new lease that shares the parent's first blocks, and keeps the one behind them from being
@@ -51,9 +51,9 @@ class block_ledger {
   /// free or cached by this; none: the lease keeps no source.
   std::optional<std::uint32_t> drop_source(lease_id);
 
-  /// The lease's next blocks are computed and can be found from now on, unless the lease looked for
-  /// no prefix or the chain before them has left the cache. Out of order, of an unknown lease or
-  /// not a whole number of its blocks: false, nothing changed.
+  /// The lease's next blocks are computed and can be found from now on, unless the lease was
+  /// reserved without a prefix query or the chain before them has left the cache. False, and
+  /// nothing changed: out of order, of an unknown lease, or not a whole number of blocks.
   bool publish(const core::publish&);
 
   struct give_back {
@@ -61,18 +61,18 @@ class block_ledger {
     std::uint32_t usable = 0;  ///< of those, free or cached now
     bool operator==(const give_back&) const = default;
   };
-  /// Gives back everything the lease holds. A lease that holds nothing (denied, or released before)
-  /// counts as an empty release: that is how a cancel between ask and denial looks.
+  /// Takes back everything the lease holds. A lease that holds nothing (denied, or released before)
+  /// counts as an empty release: normal after a cancel between reserve and denial.
   give_back release(const core::release&);
 
-  /// Leases held here that are not among `live` (sorted): the number of blocks they alone held.
-  /// Those are quarantined.
+  /// Closes the leases that are not among `live` (sorted) and quarantines the blocks that they
+  /// alone held; returns their number.
   std::uint32_t quarantine_unknown(const std::vector<lease_id>& live);
 
   block_counts counts() const;
-  /// The sums of check() alone, at the cost of nothing: after every event, in production too.
+  /// Only the sums of check(), in constant time: after every event, in production too.
   bool conserved() const;
-  /// Per block: who holds it. For the audit endpoint.
+  /// Per block: its state and holders. For the audit endpoint.
   using place = block_place;
   using census_line = block_census_line;
   std::vector<census_line> census() const;
@@ -82,19 +82,19 @@ class block_ledger {
   /// take.
   std::vector<lease_id> unknown(const std::vector<lease_id>& live) const;
 
-  /// Empty when sound; else the broken invariant in words. Visits every block.
+  /// The broken invariant as text; empty: none. Visits every block.
   std::string check() const;
   bool operator==(const block_ledger&) const = default;
-  /// All that decides its answers; see state_hash.
+  /// Everything that decides its answers; see state_hash.
   void add_to(state_hash&) const;
 
  private:
   struct holding {
     std::vector<block_id> blocks;
-    std::optional<cache_scope> scope;  // none: what it publishes can't be found
+    std::optional<cache_scope> scope;  // none: what it publishes cannot be found
     std::uint32_t found = 0;           // leading blocks that were in the cache already
     std::uint32_t published = 0;       // leading blocks that are computed
-    node_id tail = 0;                  // place of the last published block
+    node_id tail = 0;                  // node of the last published block
     std::optional<block_id> source;    // kept for a copy: counted among its users, not its blocks
     bool operator==(const holding&) const = default;
   };
@@ -106,11 +106,11 @@ class block_ledger {
   void evict_one();
   void make_idle(block_id);
   void no_longer_idle(block_id);
-  /// Takes the block and what follows it out of the cache; those nobody holds become free.
+  /// Takes the block and what follows it out of the cache; those without a holder become free.
   void uncache(block_id);
 
   ledger_options options_;
-  std::vector<block_id> free_;  // a stack: last freed, first used (warm)
+  std::vector<block_id> free_;  // a stack: last freed, first used, while still in the CPU's caches
   std::map<lease_id, holding> leases_;
   std::vector<std::uint32_t> users_;        // per block: leases that hold it
   std::map<std::uint64_t, block_id> idle_;  // cached blocks, longest unused first

@@ -25,7 +25,7 @@ struct machine_alone {
   void send(const Event& event) {
     out.clear();
     m.on(event, now, out);
-    for (const auto& p : told<step_plan>()) plan = p;
+    for (const auto& p : sent<step_plan>()) plan = p;
   }
   /// The step in flight is done; whoever samples draws token 5.
   void step() {
@@ -39,7 +39,7 @@ struct machine_alone {
     send(done);
   }
   template <class Effect>
-  std::vector<Effect> told() const {
+  std::vector<Effect> sent() const {
     return all<Effect>(out);
   }
 };

@@ -34,22 +34,22 @@ TEST_CASE("scheduler: an audit is due exactly a second after the last one", "[co
   a.now = 0;
   a.send(make_submit(1, 10, 200));
   a.send(tick{});
-  CHECK(a.told<audit>().size() == 1);
+  CHECK(a.sent<audit>().size() == 1);
   a.now = 999'999;
   a.send(tick{});
-  CHECK(a.told<audit>().empty());
+  CHECK(a.sent<audit>().empty());
   a.now = 1'000'000;
   a.send(tick{});
-  CHECK(a.told<audit>().size() == 1);
+  CHECK(a.sent<audit>().size() == 1);
 }
 
 TEST_CASE("scheduler: a second drain is counted and ends nothing twice", "[core]") {
   machine_alone a(roomy_limits());
   a.send(drain{});
-  CHECK(a.told<stopped>().size() == 1);
+  CHECK(a.sent<stopped>().size() == 1);
   CHECK(a.m.ignored_events() == 0);
   a.send(drain{});
-  CHECK(a.told<stopped>().empty());
+  CHECK(a.sent<stopped>().empty());
   CHECK(a.m.ignored_events() == 1);
 }
 
@@ -93,13 +93,13 @@ TEST_CASE("scheduler: no salt and an empty one are different scopes for the allo
   machine_alone a(roomy_limits());
   auto s = make_submit(1, 10, 5);
   a.send(s);
-  REQUIRE(a.told<reserve>().size() == 1);
-  CHECK_FALSE(a.told<reserve>()[0].prefix->scope.salt);
+  REQUIRE(a.sent<reserve>().size() == 1);
+  CHECK_FALSE(a.sent<reserve>()[0].prefix->scope.salt);
   machine_alone b(roomy_limits());
   s.cache_salt = "";
   b.send(s);
-  REQUIRE(b.told<reserve>().size() == 1);
-  CHECK(b.told<reserve>()[0].prefix->scope.salt == "");
+  REQUIRE(b.sent<reserve>().size() == 1);
+  CHECK(b.sent<reserve>()[0].prefix->scope.salt == "");
 }
 
 TEST_CASE(
@@ -115,17 +115,17 @@ TEST_CASE(
   a.send(make_submit(2, 10, 5));
   a.send(reader_stalled{request_id{2}});
   a.send(tick{});
-  CHECK(a.told<ended>().empty());
+  CHECK(a.sent<ended>().empty());
   a.now += 1;
   a.send(tick{});
-  REQUIRE(a.told<ended>().size() == 1);
-  CHECK(a.told<ended>()[0].why == end_reason::slow_reader);
-  CHECK(a.told<ended>()[0].message != "");
+  REQUIRE(a.sent<ended>().size() == 1);
+  CHECK(a.sent<ended>()[0].why == end_reason::slow_reader);
+  CHECK(a.sent<ended>()[0].message != "");
   a.now += 1000;
   a.send(tick{});
-  REQUIRE(a.told<ended>().size() == 1);
-  CHECK(a.told<ended>()[0].why == end_reason::queue_timeout);
-  CHECK(a.told<ended>()[0].message == "");
+  REQUIRE(a.sent<ended>().size() == 1);
+  CHECK(a.sent<ended>()[0].why == end_reason::queue_timeout);
+  CHECK(a.sent<ended>()[0].message == "");
 }
 
 TEST_CASE(
@@ -150,7 +150,7 @@ TEST_CASE("scheduler: every prompt token is checked, 0 is valid, and without a v
     auto s = make_submit(1, 10, 5);
     s.prompt = std::move(prompt);
     a.send(s);
-    const auto no = a.told<refused>();
+    const auto no = a.sent<refused>();
     return no.empty() ? refusal::none : no[0].why;
   };
   CHECK(refused_because({-1, 5}, 1000) == refusal::invalid_token);
@@ -166,11 +166,11 @@ TEST_CASE("scheduler: without prefix caching no prefix is looked up or published
   limits.prefix_caching = false;
   machine_alone a(limits);
   a.send(make_submit(1, 20, 7));
-  REQUIRE(a.told<reserve>().size() == 1);
-  CHECK_FALSE(a.told<reserve>()[0].prefix);
+  REQUIRE(a.sent<reserve>().size() == 1);
+  CHECK_FALSE(a.sent<reserve>()[0].prefix);
   a.send(granted{{request_id{1}, 1}, {1, 2}, 0});
   a.send(step_done{step_id{1}, {token_for(1, 5)}, 10});
-  CHECK(a.told<publish>().empty());
+  CHECK(a.sent<publish>().empty());
 }
 
 TEST_CASE("scheduler: every event checks the deadlines, also late and unknown ones", "[core]") {
@@ -245,12 +245,12 @@ TEST_CASE("scheduler: the last token says whether it is text", "[core]") {
     s.decode.stop_token_ids = {7};
     start_one(a, s);
     a.send(step_done{step_id{1}, {token_for(1, 42)}, 10});
-    REQUIRE(a.told<tokens_out>().size() == 1);
-    CHECK_FALSE(a.told<tokens_out>()[0].is_end);
+    REQUIRE(a.sent<tokens_out>().size() == 1);
+    CHECK_FALSE(a.sent<tokens_out>()[0].is_end);
     a.send(step_done{step_id{2}, {token_for(1, last)}, 10});
-    REQUIRE(a.told<tokens_out>().size() == 1);
-    CHECK(a.told<tokens_out>()[0].is_end == (last != 8));
-    CHECK(a.told<ended>().size() == 1);
+    REQUIRE(a.sent<tokens_out>().size() == 1);
+    CHECK(a.sent<tokens_out>()[0].is_end == (last != 8));
+    CHECK(a.sent<ended>().size() == 1);
   }
 }
 
@@ -274,11 +274,11 @@ TEST_CASE(
       a.send(s);
       a.now += 19'999;
       a.send(tick{});
-      CHECK(a.told<ended>().empty());
+      CHECK(a.sent<ended>().empty());
       a.now += 1;
       a.send(tick{});
-      REQUIRE(a.told<ended>().size() == 1);
-      const auto e = a.told<ended>()[0];
+      REQUIRE(a.sent<ended>().size() == 1);
+      const auto e = a.sent<ended>()[0];
       CHECK(e.why == why);
       CHECK(e.times.queue_us == 20'000);
       CHECK(e.times.total_us == 20'000);

@@ -41,10 +41,10 @@ TEST_CASE("forks: eight answers compute one prompt, hold it once, and are those 
   const auto group = group_of(8, prompt_tokens, 9);
   w.send(group);
   CHECK(w.machine.waiting() + w.machine.running() == 8);
-  w.settle();
+  w.run_to_rest();
   w.finish_step();  // the prompt
   CHECK(w.computed_tokens == prompt_tokens);
-  w.settle();
+  w.run_to_rest();
   CHECK(w.forks == 7);
   // One prompt and eight tails: full blocks once, then one for each of the eight.
   CHECK(w.ledger.counts().leased == prompt_tokens / 16 + 8);
@@ -93,7 +93,7 @@ TEST_CASE("forks: a submit that repeats any id of a group is ignored", "[core]")
   scheduler_world w(roomy_limits());
   const auto group = group_of(3, 20, 4);
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   w.cancel(1);
   const auto ignored = w.machine.ignored_events();
   w.send(group);
@@ -111,10 +111,10 @@ TEST_CASE("forks: whenever and however the leader ends, its tails go on", "[core
   scheduler_world w(limits);
   const auto group = group_of(3, 40, 6);
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   for (int i = 0; i < steps_before; ++i) {
     w.finish_step();
-    w.settle();
+    w.run_to_rest();
   }
   if (how == 0) w.cancel(1);
   if (how == 1) w.cancel(1, end_reason::session_crash);
@@ -136,13 +136,13 @@ TEST_CASE("forks: a leader cancelled while its last row runs still forks, then g
   scheduler_world w(roomy_limits());
   const auto group = group_of(2, 40, 6);
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   REQUIRE(w.planned(1));
   w.cancel(1);
   CHECK(w.state(1) == request_state::retiring);
   w.finish_step();
-  CHECK(w.told<fork_lease>().size() == 1);
-  REQUIRE(w.told<release>().size() == 1);
+  CHECK(w.sent<fork_lease>().size() == 1);
+  REQUIRE(w.sent<release>().size() == 1);
   CHECK(w.state(2) == request_state::forking);
   w.run();
   CHECK(w.computed_tokens == 40 + 5);
@@ -158,7 +158,7 @@ TEST_CASE("forks: a denied fork and a missing seat leave a tail with its token",
   if (denied) w.deny_fork = [](const fork_lease& ask) { return ask.child.request.value == 3; };
   const auto group = group_of(3, 40, 6);
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   w.finish_step();
   w.settle_allocator();
   CHECK(w.state(3) ==
@@ -175,13 +175,13 @@ TEST_CASE("forks: newcomers leave the seats that a running leader's tails will n
   limits.max_num_batched_tokens = 16;
   scheduler_world w(limits);
   w.send(group_of(3, 40, 6));
-  w.settle();
+  w.run_to_rest();
   w.send(make_submit(9, 20, 6));
-  w.settle();
+  w.run_to_rest();
   CHECK(w.state(9) == request_state::queued);
   while (w.state(2) == request_state::awaiting_fork) {
     w.finish_step();
-    w.settle();
+    w.run_to_rest();
   }
   CHECK(w.forks == 2);
   w.run();
@@ -195,7 +195,7 @@ TEST_CASE("forks: nobody waits for a leader whose reader has stalled", "[core]")
   scheduler_world w(limits);
   const auto group = group_of(3, 40, 6);
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   w.send(reader_stalled{request_id{1}});
   w.run();
   CHECK(w.state(1) == request_state::paused);
@@ -211,7 +211,7 @@ TEST_CASE("forks: a tail that ends while it waits leaves the others alone", "[co
   scheduler_world w(roomy_limits());
   const auto group = group_of(3, 40, 6);
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   w.cancel(2);
   CHECK(w.client(2).ended == 1);
   CHECK(w.client(2).end.phase == life_phase::prefill);
@@ -245,10 +245,10 @@ TEST_CASE("forks: every answer gets the prompt's scores, whoever computes them",
   auto group = group_of(3, 40, max_tokens);
   group.score_prompt = true;
   w.send(group);
-  w.settle();
+  w.run_to_rest();
   for (int i = 0; i < cancel_after; ++i) {
     w.finish_step();
-    w.settle();
+    w.run_to_rest();
   }
   if (cancel_after > 0) w.cancel(1);
   w.run();
@@ -268,24 +268,24 @@ TEST_CASE("forks: a copy is asked for once, and its source goes back when it is 
   REQUIRE(a.plan.items.size() == 1);
   CHECK(a.plan.items[0].tails == std::vector<tail_of>{{request_id{2}, 101}});
   a.step();
-  REQUIRE(a.told<fork_lease>().size() == 1);
-  const auto ask = a.told<fork_lease>()[0];
+  REQUIRE(a.sent<fork_lease>().size() == 1);
+  const auto ask = a.sent<fork_lease>()[0];
   CHECK(ask == fork_lease{{request_id{1}, 1}, {request_id{2}, 1}, 1, true, 1});
   a.send(granted{ask.child, {3, 7}, 1, 4});
-  CHECK(a.told<step_plan>().empty());  // the leader's step runs
+  CHECK(a.sent<step_plan>().empty());  // the leader's step runs
   a.step();
   REQUIRE(a.plan.items.size() == 2);
   CHECK(a.plan.items[0].copy_from == std::nullopt);
   CHECK(a.plan.items[1].copy_from == 4u);
   CHECK(a.plan.items[1].start == 20);
   CHECK(a.plan.items[1].blocks == std::vector<block_id>{3, 7});
-  CHECK(a.told<drop_source>().empty());
+  CHECK(a.sent<drop_source>().empty());
   a.step();
-  REQUIRE(a.told<drop_source>().size() == 1);
-  CHECK(a.told<drop_source>()[0].lease == ask.child);
+  REQUIRE(a.sent<drop_source>().size() == 1);
+  CHECK(a.sent<drop_source>()[0].lease == ask.child);
   CHECK(a.plan.items[1].copy_from == std::nullopt);
   a.step();
-  CHECK(a.told<drop_source>().empty());
+  CHECK(a.sent<drop_source>().empty());
 }
 
 TEST_CASE("forks: a step that leaves out a tail broke a rule, and the tail goes on", "[core]") {
@@ -293,7 +293,7 @@ TEST_CASE("forks: a step that leaves out a tail broke a rule, and the tail goes 
   a.send(group_of(2, 20, 9));
   a.send(granted{{request_id{1}, 1}, {3, 4}, 0});
   a.send(step_done{a.plan.step, {token_for(1, 5)}, 10});
-  CHECK(a.told<violation>().size() == 1);
+  CHECK(a.sent<violation>().size() == 1);
   CHECK(a.m.state_of(request_id{2}) == request_state::awaiting_grant);
 }
 
@@ -302,9 +302,9 @@ TEST_CASE("forks: a tail that is gone gets nothing from the step that names it",
   a.send(group_of(2, 20, 9));
   a.send(granted{{request_id{1}, 1}, {3, 4}, 0});
   a.send(cancel{request_id{2}, end_reason::client_gone, 0});
-  CHECK(a.told<ended>().size() == 1);
+  CHECK(a.sent<ended>().size() == 1);
   a.step();
-  CHECK(a.told<violation>().empty());
-  CHECK(a.told<fork_lease>().empty());
-  CHECK(a.told<tokens_out>().size() == 1);
+  CHECK(a.sent<violation>().empty());
+  CHECK(a.sent<fork_lease>().empty());
+  CHECK(a.sent<tokens_out>().size() == 1);
 }

@@ -52,13 +52,13 @@ TEST_CASE(
   w.settle_allocator();
   REQUIRE(w.plan().items.at(0).sample);
   w.cancel(1);
-  CHECK(w.told<release>().empty());
+  CHECK(w.sent<release>().empty());
   CHECK(w.state(1) == request_state::retiring);
   w.settle_allocator();
   CHECK(w.blocks_of(1) >= 4);
   w.finish_step();
-  CHECK(w.told<release>().size() == 1);
-  CHECK(w.told<tokens_out>().empty());
+  CHECK(w.sent<release>().size() == 1);
+  CHECK(w.sent<tokens_out>().empty());
   CHECK(w.client(1).end.why == end_reason::client_gone);
   CHECK(w.client(1).end.completion_tokens == 0);
   CHECK(w.client(1).end.phase == life_phase::prefill);
@@ -103,7 +103,7 @@ TEST_CASE(
     CHECK(w.machine.ignored_events() == 1);
     CHECK(w.blocks_of(1) > 0);
     w.finish_step();
-    CHECK(w.told<release>().size() == 1);
+    CHECK(w.sent<release>().size() == 1);
     CHECK_FALSE(w.in_flight());
     w.settle_allocator();
     w.cancel(1);
@@ -118,7 +118,7 @@ TEST_CASE("scheduler: a cancel between ask and grant releases behind the reserve
     w.send(make_submit(1, 40, 10));
     if (answered) w.allocate_one();  // the grant is on its way
     w.cancel(1);
-    CHECK(w.told<release>().size() == 1);
+    CHECK(w.sent<release>().size() == 1);
     CHECK(w.client(1).ended == 1);
     w.settle_allocator();
     w.require_whole();

@@ -120,7 +120,7 @@ TEST_CASE(
   CHECK_FALSE(p.w.planned(2));
   const auto computed = 14 + p.w.client(2).tokens.size() - 1;
   REQUIRE(p.w.move_one());
-  p.w.settle();
+  p.w.run_to_rest();
   REQUIRE(p.w.state(2) == request_state::parked);
   std::vector<troupe::token_id> copied;
   for (const auto& block : p.w.host.begin()->second)
@@ -270,6 +270,6 @@ TEST_CASE("scheduler: drain and stop wait for the chunk in flight, no longer", "
   REQUIRE(p.w.move_one());
   CHECK(p.w.stops == 1);
   CHECK(p.w.client(2).end.why == end_reason::shutdown);
-  p.w.settle();
+  p.w.run_to_rest();
   p.w.require_whole();
 }

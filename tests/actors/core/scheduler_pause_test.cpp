@@ -27,10 +27,10 @@ void resume(scheduler_world& w, std::uint64_t id) {
 
 void step(scheduler_world& w, int times = 1) {
   for (int i = 0; i < times; ++i) {
-    w.settle();
+    w.run_to_rest();
     REQUIRE(w.finish_step());
   }
-  w.settle();
+  w.run_to_rest();
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ TEST_CASE(
   CHECK(w.client(1).end.why == end_reason::slow_reader);
   CHECK(w.client(1).end.message == "the reader did not catch up within 500 ms");
   CHECK(w.client(1).end.phase == life_phase::decode);
-  w.settle();
+  w.run_to_rest();
   w.require_whole();
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("scheduler: without a limit a paused request waits for ever, and still
   CHECK(w.state(1) == request_state::paused);
   w.send(stop{end_reason::shutdown, "going down"});
   CHECK(w.stops == 1);
-  w.settle();
+  w.run_to_rest();
   w.require_whole();
 }
 
@@ -209,7 +209,7 @@ TEST_CASE(
   resume(w, 1);
   stall(w, 1);
   CHECK(w.machine.ignored_events() == 6);
-  w.settle();
+  w.run_to_rest();
   w.require_whole();
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("scheduler: a stalled head of the queue holds no other request up", "[
   limits.max_num_seqs = 1;
   scheduler_world w(limits);
   w.send(make_submit(1, 20, 4));
-  w.settle();
+  w.run_to_rest();
   w.send(make_submit(2, 20, 4));
   w.send(make_submit(3, 20, 4));
   stall(w, 2);

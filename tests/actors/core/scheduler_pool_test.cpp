@@ -136,8 +136,8 @@ TEST_CASE("scheduler: C088 after a burst cancelled in all states the next reques
   w.run();
   w.require_whole();
   w.send(make_submit(101, 50, 3));
-  REQUIRE(w.told<reserve>().size() == 1);
-  CHECK(w.told<reserve>()[0].keep_free == 0);
+  REQUIRE(w.sent<reserve>().size() == 1);
+  CHECK(w.sent<reserve>()[0].keep_free == 0);
   w.settle_allocator();
   CHECK(w.planned(101));
   w.run();
@@ -211,9 +211,9 @@ TEST_CASE("scheduler: C091 in a tight pool the oldest always finishes and work g
     if (!w.finish_step()) w.now += 1000;
     const auto window =
         std::min<std::size_t>(11, static_cast<std::size_t>((w.now - start) / 5'000'000));
-    completed_in[window] += w.told<ended>().size();
+    completed_in[window] += w.sent<ended>().size();
     // The best-ranked request with blocks is never the victim.
-    for (const auto& r : w.told<release>()) {
+    for (const auto& r : w.sent<release>()) {
       if (!r.preempted) continue;
       bool better_runs = false;
       for (std::uint64_t id = 1; id < r.lease.request.value; ++id)
@@ -260,7 +260,7 @@ TEST_CASE(
       w.settle_allocator();
       REQUIRE(w.finish_step());
       if (preempted_at.size() < w.preemptions) {
-        REQUIRE(w.told<release>().at(0).lease.request.value == 2);
+        REQUIRE(w.sent<release>().at(0).lease.request.value == 2);
         preempted_at.push_back(w.client(2).tokens.size());
         denied_from = 1'000'000;
       }
@@ -335,9 +335,9 @@ TEST_CASE("scheduler: an admission leaves one block free for each running reques
     w.send(make_submit(id, 20, 10));
     if (id < 3) w.settle_allocator();
   }
-  REQUIRE(w.told<reserve>().size() == 1);
-  CHECK(w.told<reserve>()[0].count == 2);
-  CHECK(w.told<reserve>()[0].keep_free == 2);
+  REQUIRE(w.sent<reserve>().size() == 1);
+  CHECK(w.sent<reserve>()[0].count == 2);
+  CHECK(w.sent<reserve>()[0].keep_free == 2);
 }
 
 TEST_CASE("scheduler: max_tokens 0 scores the prompt in chunks and samples nothing", "[core]") {

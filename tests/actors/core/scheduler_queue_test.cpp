@@ -27,7 +27,7 @@ TEST_CASE("scheduler: C001 a queued request whose client left never enters a ste
   CHECK(w.machine.waiting() == 0);
   CHECK(w.client(2).ended == 1);
   CHECK(w.client(2).end.phase == life_phase::queued);
-  CHECK(w.told<release>().empty());
+  CHECK(w.sent<release>().empty());
   w.send(make_submit(3, 10, 5));
   bool third_seen = false;
   while (w.in_flight()) {
@@ -205,7 +205,7 @@ TEST_CASE("scheduler: states that differ in names, counters and the time of day 
       w.ledger = block_ledger({256, 16, true});
     }
     w.send(make_submit(2, 10, 3));
-    w.settle();
+    w.run_to_rest();
     w.finish_step();
     state_hash h(w.now);
     w.machine.add_to(h);

@@ -17,12 +17,12 @@ TEST_CASE(
   a.send(make_submit(2, 10, 5));
   a.send(granted{{request_id{2}, 1}, {2}, 0});
   a.send(step_done{step_id{1}, {token_for(1, 5)}, 10});
-  REQUIRE(a.told<step_plan>().size() == 1);
-  REQUIRE(a.told<step_plan>()[0].items.size() == 2);
+  REQUIRE(a.sent<step_plan>().size() == 1);
+  REQUIRE(a.sent<step_plan>()[0].items.size() == 2);
   a.send(step_done{step_id{2}, {token_for(2, 5), token_for(1, 6)}, 10});
-  CHECK(a.told<violation>().size() == 1);
-  CHECK(a.told<tokens_out>().empty());
-  CHECK(a.told<ended>().size() == 2);
+  CHECK(a.sent<violation>().size() == 1);
+  CHECK(a.sent<tokens_out>().empty());
+  CHECK(a.sent<ended>().size() == 2);
 }
 
 TEST_CASE("scheduler: an end or stop token before min_tokens is a token like others", "[core]") {
@@ -32,13 +32,13 @@ TEST_CASE("scheduler: an end or stop token before min_tokens is a token like oth
   s.decode.stop_token_ids = {7};
   start_one(a, s);
   a.send(step_done{step_id{1}, {token_for(1, 0)}, 10});
-  CHECK(a.told<ended>().empty());
+  CHECK(a.sent<ended>().empty());
   a.send(step_done{step_id{2}, {token_for(1, 7)}, 10});
-  CHECK(a.told<ended>().empty());
+  CHECK(a.sent<ended>().empty());
   a.send(step_done{step_id{3}, {token_for(1, 7)}, 10});
-  REQUIRE(a.told<ended>().size() == 1);
-  CHECK(a.told<ended>()[0].why == end_reason::stop_token);
-  CHECK(a.told<ended>()[0].completion_tokens == 3);
+  REQUIRE(a.sent<ended>().size() == 1);
+  CHECK(a.sent<ended>()[0].why == end_reason::stop_token);
+  CHECK(a.sent<ended>()[0].completion_tokens == 3);
 }
 
 TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by prompts or by rows",
@@ -51,7 +51,7 @@ TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by p
   for (block_id b = 0; b < blocks.size(); ++b) blocks[b] = b;
   a.send(granted{{request_id{1}, 1}, blocks, 0});
   const auto chunk = [&](std::size_t nth) {
-    return a.told<step_plan>().at(0).items.at(nth).tokens.size();
+    return a.sent<step_plan>().at(0).items.at(nth).tokens.size();
   };
   const auto first = chunk(0);
   for (std::uint64_t step = 1; step <= 5; ++step)
@@ -67,9 +67,9 @@ TEST_CASE("scheduler: chunks become shorter when steps take longer, whether by p
   b.send(make_submit(2, 100, 5));
   b.send(granted{{request_id{2}, 1}, {10, 11, 12, 13, 14, 15, 16}, 0});
   b.send(step_done{step_id{14}, {token_for(1, 5)}, 500'000});
-  REQUIRE(b.told<step_plan>().size() == 1);
-  CHECK(b.told<step_plan>()[0].items.back().request == request_id{2});
-  CHECK(b.told<step_plan>()[0].items.back().tokens.size() == 16);
+  REQUIRE(b.sent<step_plan>().size() == 1);
+  CHECK(b.sent<step_plan>()[0].items.back().request == request_id{2});
+  CHECK(b.sent<step_plan>()[0].items.back().tokens.size() == 16);
 }
 
 TEST_CASE("scheduler: a plan's item carries what its request asked for, when it samples",
@@ -86,7 +86,7 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   s.decode.stop_token_ids = {7, 5};
   a.send(s);
   a.send(granted{{request_id{1}, 1}, {4, 9}, 0});
-  const auto item = [&] { return a.told<step_plan>().at(0).items.at(0); };
+  const auto item = [&] { return a.sent<step_plan>().at(0).items.at(0); };
   auto i = item();
   CHECK(i.tokens == std::vector<token_id>(s.prompt.begin(), s.prompt.begin() + 12));
   CHECK(i.blocks == std::vector<block_id>{4, 9});
@@ -95,7 +95,7 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   CHECK(i.suppressed.empty());
   CHECK(i.score_targets.empty());
   a.send(step_done{step_id{1}, {{request_id{1}, false, {}, {}}}, 10});
-  CHECK(a.told<tokens_out>().empty());
+  CHECK(a.sent<tokens_out>().empty());
   i = item();
   CHECK(i.score_targets.empty());
   CHECK(i.start == 12);
@@ -118,7 +118,7 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
   plain.decode.ignore_eos = true;
   plain.decode.stop_token_ids = {7};
   start_one(b, plain);
-  const auto j = b.told<step_plan>().at(0).items.at(0);
+  const auto j = b.sent<step_plan>().at(0).items.at(0);
   CHECK(j.sample);
   CHECK(j.history.empty());
   CHECK(j.history_prompt == 0);
@@ -127,7 +127,7 @@ TEST_CASE("scheduler: a plan's item carries what its request asked for, when it 
 
   machine_alone c(roomy_limits());
   start_one(c, make_submit(1, 10, 0));
-  CHECK_FALSE(c.told<step_plan>().at(0).items.at(0).sample);
+  CHECK_FALSE(c.sent<step_plan>().at(0).items.at(0).sample);
 }
 
 TEST_CASE(
@@ -143,7 +143,7 @@ TEST_CASE(
     auto result = token_for(1, 42);
     result.sampled->mass = mass;
     a.send(step_done{step_id{++step}, {result}, 10});
-    return !a.told<ended>().empty();
+    return !a.sent<ended>().empty();
   };
   for (int i = 0; i < 4; ++i) REQUIRE_FALSE(draw(0.1f));
   REQUIRE_FALSE(draw(0.5f));  // as sure as asked for
@@ -151,34 +151,34 @@ TEST_CASE(
   REQUIRE_FALSE(draw(0.9f));
   REQUIRE_FALSE(draw(0.1f));
   REQUIRE(draw(0.1f));
-  CHECK(a.told<ended>()[0].why == end_reason::stop_confidence);
-  CHECK(a.told<ended>()[0].completion_tokens == 9);
+  CHECK(a.sent<ended>()[0].why == end_reason::stop_confidence);
+  CHECK(a.sent<ended>()[0].completion_tokens == 9);
 }
 
 TEST_CASE("scheduler: a step that brings no token or too few scores broke a rule", "[core]") {
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 5));
   a.send(step_done{step_id{1}, {{request_id{1}, false, {}, {}}}, 10});
-  CHECK(a.told<violation>().size() == 1);
-  REQUIRE(a.told<ended>().size() == 1);
-  CHECK(a.told<ended>()[0].why == end_reason::step_failed);
-  CHECK(a.told<tokens_out>().empty());
+  CHECK(a.sent<violation>().size() == 1);
+  REQUIRE(a.sent<ended>().size() == 1);
+  CHECK(a.sent<ended>()[0].why == end_reason::step_failed);
+  CHECK(a.sent<tokens_out>().empty());
 
   machine_alone b(roomy_limits());
   auto s = make_submit(1, 10, 5);
   s.score_prompt = true;
   start_one(b, s);
   b.send(step_done{step_id{1}, {token_for(1, 5)}, 10});
-  CHECK(b.told<violation>().size() == 1);
+  CHECK(b.sent<violation>().size() == 1);
 }
 
 TEST_CASE("scheduler: the first answer says how much of the prompt was found", "[core]") {
   machine_alone a(roomy_limits());
   a.send(make_submit(1, 20, 5));
   a.send(granted{{request_id{1}, 1}, {3, 4}, 1});
-  REQUIRE(a.told<step_plan>().size() == 1);
-  CHECK(a.told<step_plan>()[0].items.at(0).start == 16);
+  REQUIRE(a.sent<step_plan>().size() == 1);
+  CHECK(a.sent<step_plan>()[0].items.at(0).start == 16);
   a.send(step_done{step_id{1}, {token_for(1, 5)}, 10});
-  REQUIRE(a.told<tokens_out>().size() == 1);
-  CHECK(a.told<tokens_out>()[0].cached_tokens == 16);
+  REQUIRE(a.sent<tokens_out>().size() == 1);
+  CHECK(a.sent<tokens_out>()[0].cached_tokens == 16);
 }

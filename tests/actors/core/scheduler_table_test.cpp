@@ -272,7 +272,7 @@ std::string seen(const bench& b, std::uint64_t ignored_before) {
     if (const auto* e = std::get_if<step_plan>(&x))
       for (const auto& i : e->items)
         if (i.request == subject) words[12] = "step_plan";
-    if (std::holds_alternative<gave_up>(x)) words[13] = "gave_up";
+    if (std::holds_alternative<move_abandoned>(x)) words[13] = "move_abandoned";
   }
   std::string text = name_of(b.subject_state());
   for (const auto& [order, word] : words) text += " " + word;

@@ -111,7 +111,7 @@ void scheduler_world::perform() {
       must(someone_better_runs(q->request),
            "the best-ranked of those who run never gives way:", q->request);
       parks += q->parked ? 1 : 0;
-    } else if (std::holds_alternative<gave_up>(e)) {
+    } else if (std::holds_alternative<move_abandoned>(e)) {
       ++given_up;
     } else if (const auto* u = std::get_if<audit>(&e)) {
       ++audits;
@@ -290,14 +290,14 @@ void scheduler_world::settle_allocator() {
   }
 }
 
-void scheduler_world::settle() {
+void scheduler_world::run_to_rest() {
   while (allocate_one() || answer_one() || move_one()) {
   }
 }
 
 void scheduler_world::run(int steps_max) {
-  settle();
-  while (steps_max-- > 0 && finish_step()) settle();
+  run_to_rest();
+  while (steps_max-- > 0 && finish_step()) run_to_rest();
 }
 
 bool scheduler_world::names(const std::set<lease_id>& leases, request_id id,

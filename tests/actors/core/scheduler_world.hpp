@@ -69,7 +69,7 @@ class scheduler_world {
     for (const auto id : std::set(stalled_)) send(core::reader_resumed{id});
   }
   /// All allocator and mover messages, no step.
-  void settle();
+  void run_to_rest();
   /// Everything, until nothing moves.
   void run(int steps_max = 100000);
 
@@ -83,7 +83,7 @@ class scheduler_world {
   void require_whole() const;
 
   template <class Effect>
-  std::vector<Effect> told() const {  ///< of the last event
+  std::vector<Effect> sent() const {  ///< of the last event
     std::vector<Effect> found;
     for (const auto& e : last_effects)
       if (const auto* x = std::get_if<Effect>(&e)) found.push_back(*x);

@@ -121,12 +121,12 @@ TEST_CASE("scheduler: a constraint that leaves no token ends its request by name
   done.items[1].request = request_id{2};
   done.items[1].nothing_allowed = true;
   a.send(done);
-  const auto ends = a.told<ended>();
+  const auto ends = a.sent<ended>();
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].request == request_id{2});
   CHECK(ends[0].why == end_reason::no_token_allowed);
   CHECK(ends[0].message.find("'allowed_token_ids', 'bad_words'") != std::string::npos);
-  CHECK(a.told<release>().size() == 1);
+  CHECK(a.sent<release>().size() == 1);
   CHECK(a.plan.items.size() == 1);
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("scheduler: behind a preemption the constraint is where the answer is"
   s.constraint = compile({{}, {{5, 5, 9}}});
   const auto grant_asked = [&] {
     std::vector<granted> answers;
-    for (const auto& ask : a.told<reserve>()) {
+    for (const auto& ask : a.sent<reserve>()) {
       granted g{ask.lease, {}, 0};
       for (std::uint32_t i = 0; i < ask.count; ++i)
         g.blocks.push_back(static_cast<block_id>(100 * ask.lease.request.value + i));
@@ -170,7 +170,7 @@ TEST_CASE("scheduler: behind a preemption the constraint is where the answer is"
     } else {
       a.step();
     }
-    for (const auto& p : a.told<preempted>()) {
+    for (const auto& p : a.sent<preempted>()) {
       preempted_once = preempted_once || p.request == request_id{2};
       a.send(released{{request_id{2}, 1}, 2});
     }

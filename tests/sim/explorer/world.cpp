@@ -309,13 +309,14 @@ void world::perform(effects& out) {
                      to_allocator_.emplace_back(std::move(x));
                    },
                    [&](fork_lease& x) {
-                     if (owner(x.child.request).closed) throw broken("the dying are forked");
+                     if (owner(x.child.request).closed)
+                       throw broken("a lease is forked for a request that is ending");
                      const auto parent = leases_.find(x.parent);
                      if (parent == leases_.end() || parent->second[2])
                        throw broken("a released lease is forked");
-                     auto& story = leases_[x.child];
-                     if (story[0]) throw broken("a lease is forked into that was asked for");
-                     story[0] = 1;
+                     auto& counts = leases_[x.child];
+                     if (counts[0]) throw broken("a fork goes into a lease that was reserved");
+                     counts[0] = 1;
                      to_allocator_.emplace_back(std::move(x));
                    },
                    [&](drop_source& x) { to_allocator_.emplace_back(x); },
@@ -346,7 +347,7 @@ void world::perform(effects& out) {
                    [&](drop_parked& x) { to_mover_.emplace_back(x); },
                    [&](step_plan& x) { accept(x); },
                    [&](preempted&) {},
-                   [&](gave_up&) {},
+                   [&](move_abandoned&) {},
                    [&](stopped&) {
                      if (++stops_ > 1) throw broken("stopped is reported twice");
                    },

@@ -28,10 +28,10 @@ TEST_CASE(
   machine_alone a(limits);
   a.send(make_submit(1, 10, 5));
   a.send(make_submit(2, 10, 5));
-  REQUIRE(a.told<reserve>().empty());
+  REQUIRE(a.sent<reserve>().empty());
   a.send(cancel{request_id{1}, end_reason::client_gone, a.now});
-  REQUIRE(a.told<reserve>().size() == 1);
-  CHECK(a.told<reserve>()[0].lease == lease_id{request_id{2}, 1});
+  REQUIRE(a.sent<reserve>().size() == 1);
+  CHECK(a.sent<reserve>()[0].lease == lease_id{request_id{2}, 1});
 }
 
 TEST_CASE("scheduler: a grant of another number of blocks than asked for is a violation",
@@ -39,15 +39,15 @@ TEST_CASE("scheduler: a grant of another number of blocks than asked for is a vi
   machine_alone a(roomy_limits());
   a.send(make_submit(1, 10, 200));
   a.send(granted{{request_id{1}, 1}, {1}, 0});
-  CHECK(a.told<violation>().empty());
-  REQUIRE(a.told<reserve>().size() == 1);  // growth
+  CHECK(a.sent<violation>().empty());
+  REQUIRE(a.sent<reserve>().size() == 1);  // growth
   a.send(granted{{request_id{1}, 1}, {2, 3}, 0});
-  CHECK(a.told<violation>().size() == 1);
+  CHECK(a.sent<violation>().size() == 1);
 
   machine_alone b(roomy_limits());
   b.send(make_submit(1, 40, 200));
   b.send(granted{{request_id{1}, 1}, {1, 2, 3, 4}, 0});
-  CHECK(b.told<violation>().size() == 1);
+  CHECK(b.sent<violation>().size() == 1);
 }
 
 TEST_CASE("scheduler: growth denied to a request that is alone is a violation and ends it",
@@ -56,11 +56,11 @@ TEST_CASE("scheduler: growth denied to a request that is alone is a violation an
   a.send(make_submit(1, 10, 200));
   a.send(granted{{request_id{1}, 1}, {1}, 0});
   a.send(denied{{request_id{1}, 1}});
-  CHECK(a.told<violation>().size() == 1);
+  CHECK(a.sent<violation>().size() == 1);
   CHECK(a.m.state_of(request_id{1}) == request_state::retiring);
   a.send(step_failed{step_id{1}, "late"});
-  REQUIRE(a.told<ended>().size() == 1);
-  CHECK(a.told<ended>()[0].why == end_reason::engine_failed);
+  REQUIRE(a.sent<ended>().size() == 1);
+  CHECK(a.sent<ended>()[0].why == end_reason::engine_failed);
 }
 
 TEST_CASE("scheduler: growth denied while others hold blocks is no violation", "[core]") {
@@ -70,9 +70,9 @@ TEST_CASE("scheduler: growth denied while others hold blocks is no violation", "
   a.send(make_submit(2, 10, 200));
   a.send(granted{{request_id{1}, 1}, {2}, 0});
   a.send(granted{{request_id{2}, 1}, {3}, 0});
-  REQUIRE(a.told<reserve>().size() == 1);
+  REQUIRE(a.sent<reserve>().size() == 1);
   a.send(denied{{request_id{2}, 1}});
-  CHECK(a.told<violation>().empty());
+  CHECK(a.sent<violation>().empty());
   CHECK(a.m.state_of(request_id{2}) != request_state::retiring);
 }
 
@@ -83,9 +83,9 @@ TEST_CASE("scheduler: only blocks that came back cause another reserve", "[core]
   a.send(make_submit(2, 10, 200));
   a.send(denied{{request_id{2}, 1}});
   a.send(released{{request_id{7}, 1}, 0});
-  CHECK(a.told<reserve>().empty());
+  CHECK(a.sent<reserve>().empty());
   a.send(released{{request_id{7}, 1}, 1});
-  CHECK(a.told<reserve>().size() == 1);
+  CHECK(a.sent<reserve>().size() == 1);
 }
 
 TEST_CASE("scheduler: growth that was denied is asked for again when blocks come back", "[core]") {
@@ -93,10 +93,10 @@ TEST_CASE("scheduler: growth that was denied is asked for again when blocks come
   start_two(a);
   a.send(granted{{request_id{1}, 1}, {20}, 0});
   a.send(denied{{request_id{2}, 1}});
-  CHECK(a.told<reserve>().empty());
+  CHECK(a.sent<reserve>().empty());
   a.send(released{{request_id{7}, 1}, 1});
-  REQUIRE(a.told<reserve>().size() == 1);
-  CHECK(a.told<reserve>()[0].lease.request == request_id{2});
+  REQUIRE(a.sent<reserve>().size() == 1);
+  CHECK(a.sent<reserve>()[0].lease.request == request_id{2});
 }
 
 TEST_CASE("scheduler: a stalled request that lacks a block gives its seat away at once", "[core]") {
@@ -108,9 +108,9 @@ TEST_CASE("scheduler: a stalled request that lacks a block gives its seat away a
     a.send(step_done{step_id{step}, {token_for(1, 5)}, 10});
   REQUIRE(a.m.state_of(request_id{1}) == request_state::decoding);
   a.send(make_submit(2, 10, 5));
-  CHECK(a.told<preempted>().empty());
+  CHECK(a.sent<preempted>().empty());
   a.send(reader_stalled{request_id{1}});
-  CHECK(a.told<preempted>().size() == 1);
+  CHECK(a.sent<preempted>().size() == 1);
   CHECK(a.m.state_of(request_id{2}) == request_state::awaiting_grant);
 }
 
@@ -122,8 +122,8 @@ TEST_CASE("scheduler: once the pool has denied, the queue holds its limit and no
   a.send(make_submit(2, 10, 5));
   a.send(denied{{request_id{2}, 1}});
   a.send(make_submit(3, 10, 5));
-  REQUIRE(a.told<refused>().size() == 1);
-  CHECK(a.told<refused>()[0].why == refusal::queue_full);
+  REQUIRE(a.sent<refused>().size() == 1);
+  CHECK(a.sent<refused>()[0].why == refusal::queue_full);
 }
 
 TEST_CASE(
@@ -133,18 +133,18 @@ TEST_CASE(
   const auto asked = [](std::uint32_t prompt, std::uint32_t tokens) {
     machine_alone a(roomy_limits());
     a.send(make_submit(1, prompt, tokens));
-    REQUIRE(a.told<reserve>().size() == 1);
-    return a.told<reserve>()[0].count;
+    REQUIRE(a.sent<reserve>().size() == 1);
+    return a.sent<reserve>()[0].count;
   };
   CHECK(asked(16, 5) == 2);
   CHECK(asked(16, 1) == 1);
   CHECK(asked(15, 5) == 1);
   machine_alone a(roomy_limits());
   start_one(a, make_submit(1, 10, 7));  // its last token needs no place
-  CHECK(a.told<reserve>().empty());
+  CHECK(a.sent<reserve>().empty());
   machine_alone b(roomy_limits());
   start_one(b, make_submit(1, 10, 8));
-  CHECK(b.told<reserve>().size() == 1);
+  CHECK(b.sent<reserve>().size() == 1);
 }
 
 TEST_CASE("scheduler: a reserve after a denial lifts it until its answer is here", "[core]") {
@@ -153,10 +153,10 @@ TEST_CASE("scheduler: a reserve after a denial lifts it until its answer is here
   a.send(make_submit(2, 10, 5));
   a.send(denied{{request_id{2}, 1}});
   a.send(step_failed{step_id{1}, "x"});  // nobody runs: the head asks
-  REQUIRE(a.told<reserve>().size() == 1);
+  REQUIRE(a.sent<reserve>().size() == 1);
   a.send(granted{{request_id{2}, 2}, {2}, 0});
   a.send(make_submit(3, 10, 5));
-  CHECK(a.told<reserve>().size() == 1);
+  CHECK(a.sent<reserve>().size() == 1);
 }
 
 TEST_CASE("scheduler: no request is preempted before an admission is answered, and then at once",
@@ -169,20 +169,20 @@ TEST_CASE("scheduler: no request is preempted before an admission is answered, a
   a.send(granted{{request_id{2}, 1}, {21}, 0});
   for (int i = 0; i < 8; ++i) a.step();
   a.send(denied{{request_id{1}, 1}});
-  REQUIRE(a.told<violation>().empty());
+  REQUIRE(a.sent<violation>().empty());
   while (a.m.step_in_flight()) {
     a.step();
-    CHECK(a.told<preempted>().empty());
+    CHECK(a.sent<preempted>().empty());
   }
   CHECK(a.m.state_of(request_id{1}) == request_state::decoding);
   a.send(denied{{request_id{3}, 1}});
-  REQUIRE(a.told<preempted>().size() == 1);
-  CHECK(a.told<preempted>()[0].request == request_id{2});
-  REQUIRE(a.told<release>().size() == 1);
-  CHECK(a.told<release>()[0].preempted);
-  CHECK_FALSE(a.told<release>()[0].forget);
-  REQUIRE(a.told<reserve>().size() == 1);  // behind the release, without waiting for its answer
-  CHECK(a.told<reserve>()[0].lease.request == request_id{1});
+  REQUIRE(a.sent<preempted>().size() == 1);
+  CHECK(a.sent<preempted>()[0].request == request_id{2});
+  REQUIRE(a.sent<release>().size() == 1);
+  CHECK(a.sent<release>()[0].preempted);
+  CHECK_FALSE(a.sent<release>()[0].forget);
+  REQUIRE(a.sent<reserve>().size() == 1);  // behind the release, without waiting for its answer
+  CHECK(a.sent<reserve>()[0].lease.request == request_id{1});
 }
 
 TEST_CASE(
@@ -200,6 +200,6 @@ TEST_CASE(
   a.step();
   REQUIRE(a.m.state_of(request_id{2}) == request_state::gone);
   REQUIRE(a.m.state_of(request_id{1}) == request_state::decoding);
-  REQUIRE(a.told<reserve>().size() == 1);
-  CHECK(a.told<reserve>()[0].lease.request == request_id{1});
+  REQUIRE(a.sent<reserve>().size() == 1);
+  CHECK(a.sent<reserve>()[0].lease.request == request_id{1});
 }

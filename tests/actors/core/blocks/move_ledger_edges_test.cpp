@@ -80,9 +80,9 @@ TEST_CASE("scheduler: a copy is late at its limit, and is abandoned once", "[cor
   w.now = began + 1'000'000;
   w.send(tick{});
   CHECK(w.given_up == 1);
-  REQUIRE(w.told<gave_up>().size() == 1);
-  CHECK(w.told<gave_up>()[0].elapsed_us == 1'000'000);
-  CHECK(w.told<gave_up>()[0].blocks == 2);
+  REQUIRE(w.sent<move_abandoned>().size() == 1);
+  CHECK(w.sent<move_abandoned>()[0].elapsed_us == 1'000'000);
+  CHECK(w.sent<move_abandoned>()[0].blocks == 2);
   auto later = make_submit(4, 10, 5);
   later.deadlines.queue = 500;
   w.send(later);
@@ -111,7 +111,7 @@ TEST_CASE("scheduler: a drain waits for an abandoned move, although no request i
   CHECK_FALSE(w.machine.idle());
   CHECK(w.stops == 0);
   w.mover_stuck = false;
-  w.settle();
+  w.run_to_rest();
   CHECK(w.stops == 1);
   w.require_whole();
 }
@@ -132,7 +132,7 @@ TEST_CASE("scheduler: an audit names every lease and every copy once, in order",
   const auto once_in_order = [&] {
     w.now += 1'000'000;
     w.send(tick{});
-    const auto audits = w.told<audit>();
+    const auto audits = w.sent<audit>();
     REQUIRE(audits.size() == 1);
     for (const auto* list : {&audits[0].live, &audits[0].parked}) {
       CHECK(std::is_sorted(list->begin(), list->end()));
@@ -158,10 +158,10 @@ TEST_CASE(
   w.send(make_submit(2, 14, 26));
   while (w.preemptions == 0)
     if (!w.allocate_one() && !w.answer_one()) REQUIRE(w.finish_step());
-  REQUIRE(w.told<preempted>().size() == 1);
-  CHECK(w.told<reserve>().empty());
-  REQUIRE(w.told<move_out>().size() == 1);
-  CHECK(w.told<move_out>()[0].blocks.size() == 2);
+  REQUIRE(w.sent<preempted>().size() == 1);
+  CHECK(w.sent<reserve>().empty());
+  REQUIRE(w.sent<move_out>().size() == 1);
+  CHECK(w.sent<move_out>()[0].blocks.size() == 2);
   w.run();
   w.require_whole();
 }
@@ -173,9 +173,9 @@ TEST_CASE(
     scheduler_world w(tight_pool(true));
     fill_until_preempted(w);
     while (w.state(2) == request_state::moving_out) REQUIRE(w.move_one(outcome));
-    REQUIRE(w.told<release>().size() == 1);
-    CHECK(w.told<release>()[0].preempted);
-    CHECK_FALSE(w.told<release>()[0].forget);
+    REQUIRE(w.sent<release>().size() == 1);
+    CHECK(w.sent<release>()[0].preempted);
+    CHECK_FALSE(w.sent<release>()[0].forget);
     w.run();
     w.require_whole();
   }
@@ -186,9 +186,9 @@ TEST_CASE(
   w.send(tick{});
   REQUIRE(w.given_up == 1);
   w.mover_stuck = false;
-  while (w.told<release>().empty()) REQUIRE(w.move_one());
-  CHECK(w.told<release>()[0].preempted);
-  CHECK_FALSE(w.told<release>()[0].forget);
+  while (w.sent<release>().empty()) REQUIRE(w.move_one());
+  CHECK(w.sent<release>()[0].preempted);
+  CHECK_FALSE(w.sent<release>()[0].forget);
   w.run();
   w.require_whole();
 }
