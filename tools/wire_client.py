@@ -43,7 +43,10 @@ class Connection:
     def __init__(self, url, timeout_s=120.0, receive_buffer_bytes=None):
         parts = urllib.parse.urlsplit(url)
         self.host, self.port = parts.hostname, parts.port or 80
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        ipv6 = ":" in self.host
+        self.authority = f"[{self.host}]:{self.port}" if ipv6 else f"{self.host}:{self.port}"
+        family = socket.AF_INET6 if ipv6 else socket.AF_INET
+        self.sock = socket.socket(family, socket.SOCK_STREAM)
         if receive_buffer_bytes:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.sock.settimeout(timeout_s)
@@ -94,7 +97,7 @@ class Http(Connection):
 
     def request(self, method, path, body=None, headers=()):
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}"]
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.authority}"]
         if body is not None:
             lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
         lines += [f"{name}: {value}" for name, value in headers]
@@ -161,7 +164,7 @@ class WebSocket(Connection):
 
     def open(self, path="/v1/responses", headers=()):
         key = base64.b64encode(os.urandom(16)).decode()
-        lines = [f"GET {path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Upgrade: websocket",
+        lines = [f"GET {path} HTTP/1.1", f"Host: {self.authority}", "Upgrade: websocket",
                  "Connection: Upgrade", f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
         lines += [f"{name}: {value}" for name, value in headers]
         self.send("\r\n".join(lines).encode() + b"\r\n\r\n")

@@ -78,7 +78,7 @@ SERVICE = {"TROUPE_PORT": "tcp://10.43.7.9:8000", "TROUPE_SERVICE_HOST": "10.43.
 def test_F001_a_kubernetes_service_of_the_same_name_costs_one_warning(serve):
     server = serve(launcher=["env", *(f"{name}={value}" for name, value in SERVICE.items())])
     line = json.loads(server.wait_for_line(server.errors, "setting_ignored"))
-    assert line["level"] == "warn" and "Kubernetes" in line["why"] and "enableServiceLinks: false" in line["why"]
+    assert line["level"] == "warning" and "Kubernetes" in line["why"] and "enableServiceLinks: false" in line["why"]
     assert sum("setting_ignored" in line for line in server.errors) == 1
     assert server.call("/health")[0] == 200
 
