@@ -17,6 +17,7 @@ struct fake_probe final : core::engine_probe {
     for (const auto& part : parts) answer(part);
   }
   void freeze(std::uint32_t ms) override { frozen_ms = ms; }
+  void crash(core::engine_part) override {}
   std::vector<core::kv_part> parts;
   std::uint32_t frozen_ms = 0;
 };
