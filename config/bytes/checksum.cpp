@@ -1,6 +1,5 @@
 #include "config/bytes/checksum.hpp"
 
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -12,12 +11,14 @@ constexpr std::size_t line_bytes = lanes * sizeof(std::uint64_t);
 // Odd, so that multiplying is a bijection; bits drawn at random.
 constexpr std::uint64_t first_factor = 0xd6e8b5a94f2c9a37u, second_factor = 0x9c1f6ed3b70a5e4bu;
 
-/// The rotation brings high bits down: a product only ever carries a change upwards, so a flipped
-/// top bit would stay alone in its lane, and one more flip could undo it.
+/// For each value of one argument a bijection of the other. The shift brings high bits down: a
+/// product only ever carries a change upwards, so a flipped top bit would stay alone in its lane,
+/// and one more flip would undo it (a rotation in its place was undone by one certain bit).
 std::uint64_t fold(std::uint64_t sum, const std::byte* word_bytes) {
   std::uint64_t word;
   std::memcpy(&word, word_bytes, sizeof word);
-  return std::rotl(sum ^ word, 29) * first_factor;
+  const std::uint64_t product = (sum ^ word) * first_factor;
+  return product ^ product >> 32;
 }
 
 /// Written out, not a loop: as one it is made into vector code, where a 64-bit product costs three

@@ -24,7 +24,7 @@ namespace troupe::gpu {
 namespace {
 
 constexpr char magic[8] = {'T', 'R', 'P', 'A', 'N', 'E', 'L', 'S'};
-constexpr std::uint32_t format = 1;  ///< of the header; what the panels look like is in `layout`
+constexpr std::uint32_t format = 2;  ///< of the header; what the panels look like is in `layout`
 
 std::string because(const char* what, int error) {
   return std::string(what) + ": " + std::generic_category().message(error);

@@ -185,7 +185,7 @@ TEST_CASE("panel_cache: a file of other versions or of something else is named",
     std::memcpy(other.data() + at, &value, bytes);
     return resealed(other);
   };
-  expect_rebuilt(place, with(8, 0, 4), right, "its format is 0, this version reads 1");
+  expect_rebuilt(place, with(8, 0, 4), right, "its format is 0, this version reads 2");
   expect_rebuilt(place, with(16, 12345, 8), right, "another layout");
   expect_rebuilt(place, with(40, right.size() - 4096, 8), right, "another layout");
   expect_rebuilt(place, std::string(good.size(), '\0'), right, "not a file of panels");
