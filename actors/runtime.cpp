@@ -44,7 +44,7 @@ class session_handle final : public core::generation {
         left_at_(std::move(left_at)) {}
   core::request_id id() const override { return id_; }
   core::life_phase phase() const override { return *phase_; }
-  void delivered() override { caf::anon_send(session_, protocol::delivered{}); }
+  void delivered() override { caf::anon_send(session_, protocol::delivered{id_}); }
   void cancel(core::end_reason why, core::time_us seen_at) override {
     note(*left_at_, seen_at);
     caf::anon_send(session_, core::cancel{id_, why, seen_at});
@@ -270,32 +270,46 @@ runtime::~runtime() {
 // part, already runs on the actors' threads.
 std::shared_ptr<core::generation> runtime::submit(core::generation_request request,
                                                   std::weak_ptr<core::generation_sink> sink) {
-  auto& x = *impl_;
-  const core::request_id id{++x.last_request};
-  auto phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
-  const auto left_at = std::make_shared<std::atomic<core::time_us>>(0);
-  auto session = x.actors.spawn(
-      session_actor, x.context,
-      choice_client{id, std::make_shared<const core::generation_request>(std::move(request)), sink,
-                    phase, left_at});
-  if (!session) {
-    core::generation_end end;
-    end.reason = core::end_reason::shutdown;
-    end.message = "the runtime is shutting down";
-    if (const auto client = sink.lock()) client->end(std::move(end));
-    return std::make_shared<ended_handle>(id);
+  const auto seed = request.decode.sampling.seed;
+  return submit_choices(std::move(request), {{seed, std::move(sink)}}).front();
+}
+
+std::vector<std::shared_ptr<core::generation>> runtime::submit_choices(
+    core::generation_request asked, std::vector<core::answer_choice> choices) {
+  if (choices.empty()) return {};
+  const auto request = std::make_shared<const core::generation_request>(std::move(asked));
+  std::vector<choice_client> clients;
+  for (const auto& choice : choices)
+    clients.push_back({core::request_id{++impl_->last_request}, request, choice.seed, choice.sink,
+                       std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued),
+                       std::make_shared<std::atomic<core::time_us>>(0)});
+  std::vector<std::shared_ptr<core::generation>> handles;
+  const auto session = impl_->actors.spawn(session_actor, impl_->context, clients);
+  if (session) caf::anon_send(session, protocol::begin{});
+  for (const auto& client : clients) {
+    const auto sink = client.sink.lock();
+    if (!session) {
+      core::generation_end end;
+      end.reason = core::end_reason::shutdown;
+      end.message = "the runtime is shutting down";
+      if (sink) sink->end(std::move(end));
+      handles.push_back(std::make_shared<ended_handle>(client.id));
+      continue;
+    }
+    // Weak: a client may keep its sink long after the end, and must not keep the session.
+    if (sink)
+      sink->when_dropped([id = client.id, left_at = client.left_at,
+                          weak = caf::actor_cast<caf::weak_actor_ptr>(session)] {
+        const auto seen = to_time_us(std::chrono::steady_clock::now());
+        note(*left_at, seen);
+        if (const auto alive = weak.lock())
+          caf::anon_send(caf::actor_cast<protocol::session_actor>(alive),
+                         core::cancel{id, core::end_reason::client_gone, seen});
+      });
+    handles.push_back(
+        std::make_shared<session_handle>(client.id, session, client.phase, client.left_at));
   }
-  caf::anon_send(session, protocol::begin{});
-  // A weak reference: a client may keep its sink long after the end, and must not keep the session.
-  if (const auto client = sink.lock())
-    client->when_dropped([id, left_at, weak = caf::actor_cast<caf::weak_actor_ptr>(session)] {
-      const auto seen = to_time_us(std::chrono::steady_clock::now());
-      note(*left_at, seen);
-      if (const auto alive = weak.lock())
-        caf::anon_send(caf::actor_cast<protocol::session_actor>(alive),
-                       core::cancel{id, core::end_reason::client_gone, seen});
-    });
-  return std::make_shared<session_handle>(id, std::move(session), std::move(phase), left_at);
+  return handles;
 }
 
 core::engine_probe* runtime::probe() {

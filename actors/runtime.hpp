@@ -47,6 +47,8 @@ class runtime final : public core::generation_engine {
 
   std::shared_ptr<core::generation> submit(core::generation_request,
                                            std::weak_ptr<core::generation_sink>) override;
+  std::vector<std::shared_ptr<core::generation>> submit_choices(
+      core::generation_request, std::vector<core::answer_choice>) override;
   const core::model_card& card() const override;
   core::engine_health health() const override;
   std::vector<token_id> encode(const core::generation_request&) const override;

@@ -239,7 +239,7 @@ struct scheduler {
   void tell_started(core::request_id request) {
     const auto found = clients.find(request);
     if (found == clients.end() || std::exchange(found->second.started, true)) return;
-    self->send(found->second.session, protocol::started{});
+    self->send(found->second.session, protocol::started{request});
   }
 
   void open(const core::submit& request, const protocol::session_actor& session) {

@@ -1,9 +1,12 @@
 #include "actors/session_actor.hpp"
 
+#include <algorithm>
 #include <caf/event_based_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <chrono>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "actors/clock.hpp"
 #include "actors/fail_stop.hpp"
@@ -20,21 +23,23 @@ core::reading_limits limits_of(const session_context& context,
 
 struct session {
   session(protocol::session_actor::pointer actor, const session_context& shared,
-          const choice_client& client)
+          const std::vector<choice_client>& clients)
       : self(actor),
         context(shared),
-        request(client.request),
+        request(clients.front().request),
         prompt(*shared.choice.model, *request),
-        reading(limits_of(shared, *request)),
-        choice(shared.choice, client) {}
+        reading(limits_of(shared, *request)) {
+    choices.reserve(clients.size());
+    for (const auto& client : clients) choices.emplace_back(shared.choice, client);
+  }
 
   protocol::session_actor::pointer self;
   session_context context;
   std::shared_ptr<const core::generation_request> request;
   prompt_tokenization prompt;
   core::prompt_reading reading;
-  core::token_constraint constraint;  // compiled when the prompt is read
-  session_choice choice;
+  core::token_constraint constraint;  // compiled when the prompt is read; the same for all choices
+  std::vector<session_choice> choices;
 
   core::time_us now() const { return to_time_us(self->clock().now()); }
 
@@ -47,7 +52,7 @@ struct session {
 
   void begin() {
     const auto at = now();
-    choice.begun(at);
+    for (auto& choice : choices) choice.begun(at);
     follow(reading.on_begin(prompt.at_least_unread(context.model_context), at));
   }
   void read_on() {
@@ -76,32 +81,69 @@ struct session {
     self->delayed_send(self, std::chrono::microseconds(x.us), protocol::read_on{});
   }
   void perform(const core::reading::submit&) {
-    auto message = choice.submit(prompt.take(), reading.begun_at());
-    message.constraint = constraint;
-    self->send(context.scheduler, std::move(message), protocol::session_actor{self});
+    // One submit for all that still want an answer: the first leads, the rest are its tails.
+    const token_sequence tokens = prompt.take();
+    std::optional<core::submit> message;
+    for (auto& choice : choices) {
+      if (choice.over()) continue;
+      auto own = choice.submit(tokens, reading.begun_at());
+      if (message)
+        message->tails.push_back({choice.id(), choice.seed()});
+      else
+        message = std::move(own);
+    }
+    if (!message) return;
+    message->constraint = constraint;
+    self->send(context.scheduler, std::move(*message), protocol::session_actor{self});
   }
   void perform(const core::reading::refuse& x) {
-    pass([&] { choice.on(core::refused{{}, x.why, x.message}, now()); });
+    for_all([&](auto& choice) { choice.on(core::refused{choice.id(), x.why, x.message}, now()); });
   }
   void perform(const core::reading::end& x) {
-    pass([&] { choice.on_unsubmitted_end(x.why, now()); });
+    for_all([&](auto& choice) { choice.on_unsubmitted_end(x.why, now()); });
   }
 
   // ---- the answer
 
-  /// Hands an event to the choice, sends what it wants said, and quits when it is over.
+  session_choice* find(core::request_id id) {
+    const auto found = std::find_if(choices.begin(), choices.end(),
+                                    [id](const auto& choice) { return choice.id() == id; });
+    return found == choices.end() ? nullptr : &*found;
+  }
+
+  /// Hands an event to the choice it is about, sends what that wants said, and quits when all are
+  /// over.
   template <class Event>
-  void pass(Event&& event) {
-    event();
+  void pass(core::request_id id, Event&& event) {
+    if (auto* choice = find(id)) hand(*choice, event);
+    quit_when_over();
+  }
+  template <class Event>
+  void for_all(Event&& event) {
+    for (auto& choice : choices)
+      if (!choice.over()) hand(choice, event);
+    quit_when_over();
+  }
+  template <class Event>
+  void hand(session_choice& choice, Event&& event) {
+    event(choice);
     for (auto& message : choice.take_messages())
       std::visit([this](auto& x) { self->send(context.scheduler, std::move(x)); }, message);
-    if (choice.over()) quit();
+  }
+  void quit_when_over() {
+    if (std::all_of(choices.begin(), choices.end(), [](const auto& c) { return c.over(); })) quit();
   }
 
   void on_cancel(const core::cancel& message) {
+    auto* choice = find(message.request);
+    if (!choice || choice->over()) return;
+    const auto others =
+        std::count_if(choices.begin(), choices.end(), [](const auto& c) { return !c.over(); }) - 1;
+    if (reading.where() != core::prompt_reading::state::left && others > 0)  // they still read
+      return hand(*choice, [&](auto& c) { c.on_unsubmitted_end(message.why, now()); });
     auto step = with_places([&](auto& places) { return reading.on_cancel(message.why, places); });
     if (!std::holds_alternative<core::reading::nothing>(step)) return follow(std::move(step));
-    pass([&] { choice.on_cancel(message, now()); });
+    pass(message.request, [&](auto& c) { c.on_cancel(message, now()); });
   }
 
   void stop_reading() {
@@ -115,7 +157,8 @@ struct session {
   }
   void died(const caf::error& why) noexcept try {
     stop_reading();
-    choice.died(why == caf::exit_reason::user_shutdown, caf::to_string(why), now());
+    for (auto& choice : choices)
+      choice.died(why == caf::exit_reason::user_shutdown, caf::to_string(why), now());
   } catch (...) {
     // The client's code failed, and there is no one left to report it to.
   }
@@ -125,32 +168,34 @@ struct session {
 
 protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
                                                      const session_context& context,
-                                                     const choice_client& client) {
+                                                     const std::vector<choice_client>& clients) {
   fail_stop(self, *context.choice.watcher, "session");
-  auto state = std::make_shared<session>(self, context, client);
+  auto state = std::make_shared<session>(self, context, clients);
   self->attach_functor([state](const caf::error& why) { state->died(why); });
   self->monitor(context.scheduler);
   self->set_down_handler([state](const caf::down_msg&) {
-    state->pass([&] { state->choice.on_engine_down(state->now()); });
+    state->for_all([&](auto& choice) { choice.on_engine_down(state->now()); });
   });
   return {
       [state](const protocol::begin&) { state->begin(); },
       [state](const protocol::read_on&) { state->read_on(); },
       [state](const core::admitted& message) {
-        state->pass([&] { state->choice.on(message, state->now()); });
+        state->pass(message.request, [&](auto& choice) { choice.on(message, state->now()); });
       },
       [state](const core::refused& message) {
-        state->pass([&] { state->choice.on(message, state->now()); });
+        state->pass(message.request, [&](auto& choice) { choice.on(message, state->now()); });
       },
-      [state](const protocol::started&) { state->choice.on_started(); },
+      [state](const protocol::started& message) {
+        if (auto* choice = state->find(message.request)) choice->on_started();
+      },
       [state](const core::tokens_out& message) {
-        state->pass([&] { state->choice.on(message, state->now()); });
+        state->pass(message.request, [&](auto& choice) { choice.on(message, state->now()); });
       },
       [state](const core::ended& message) {
-        state->pass([&] { state->choice.on(message, state->now()); });
+        state->pass(message.request, [&](auto& choice) { choice.on(message, state->now()); });
       },
-      [state](const protocol::delivered&) {
-        state->pass([&] { state->choice.on_delivered(state->now()); });
+      [state](const protocol::delivered& message) {
+        state->pass(message.request, [&](auto& choice) { choice.on_delivered(state->now()); });
       },
       [state](const core::cancel& message) { state->on_cancel(message); },
   };

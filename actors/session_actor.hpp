@@ -1,9 +1,11 @@
-// One request's actor: reads the prompt (core/prompt_reading), submits it, passes what the
-// scheduler and the client say on to its choice, and sends what that answers. Decides nothing
-// itself; never talks to allocator or executor; quits when the scheduler has ended the request.
+// One request's actor: reads the prompt (core/prompt_reading) once for all its choices, submits it,
+// passes what the scheduler and the client say on to the choice it is about, and sends what that
+// answers. Decides nothing itself; never talks to allocator or executor; quits when the scheduler
+// has ended every choice.
 #pragma once
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "actors/core/prompt_reading.hpp"
 #include "actors/protocol/scheduler.hpp"
@@ -38,6 +40,6 @@ struct session_context {
 
 protocol::session_actor::behavior_type session_actor(protocol::session_actor::pointer self,
                                                      const session_context& context,
-                                                     const choice_client& client);
+                                                     const std::vector<choice_client>& clients);
 
 }  // namespace troupe

@@ -43,6 +43,7 @@ core::submit session_choice::submit(token_sequence prompt, core::time_us receive
   core::submit message;
   message.request = client_.id;
   message.decode = request.decode;
+  message.decode.sampling.seed = client_.seed;
   message.score_prompt = request.echo && request.decode.top_logprobs >= 0;
   message.priority = request.priority;
   message.deadlines = request.deadlines;

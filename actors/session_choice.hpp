@@ -32,7 +32,8 @@ struct choice_context {
 /// Whose answer it is and where it goes.
 struct choice_client {
   core::request_id id;
-  std::shared_ptr<const core::generation_request> request;
+  std::shared_ptr<const core::generation_request> request;  ///< all choices have the same
+  std::uint64_t seed = 0;                                   ///< this one's, not the request's
   std::weak_ptr<core::generation_sink> sink;
   shared_phase phase;
   shared_time left_at;
@@ -62,6 +63,8 @@ class session_choice {
   std::vector<message_to_scheduler> take_messages() { return std::exchange(to_scheduler_, {}); }
   /// The scheduler has ended it, or never had it: nothing more comes.
   bool over() const { return over_; }
+  core::request_id id() const { return client_.id; }
+  std::uint64_t seed() const { return client_.seed; }
   void begun(core::time_us at) { begun_at_ = at; }
 
   /// The session's actor is dead, for whatever reason: the end is recorded and the client told once

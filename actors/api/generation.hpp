@@ -157,6 +157,12 @@ struct engine_health {
 
 class engine_probe;  ///< kv_audit.hpp
 
+/// One of several answers to a prompt.
+struct answer_choice {
+  std::uint64_t seed = 0;
+  std::weak_ptr<generation_sink> sink;
+};
+
 class generation_engine {
  public:
   virtual ~generation_engine() = default;
@@ -164,6 +170,18 @@ class generation_engine {
   /// only a weak reference to the sink.
   virtual std::shared_ptr<generation> submit(generation_request,
                                              std::weak_ptr<generation_sink>) = 0;
+  /// The same request once for each choice, with that seed: each has its own id, sink and end, and
+  /// the same answer as if it had been submitted alone. An engine that can reads and computes the
+  /// prompt once for all of them; this default does not.
+  virtual std::vector<std::shared_ptr<generation>> submit_choices(
+      generation_request request, std::vector<answer_choice> choices) {
+    std::vector<std::shared_ptr<generation>> handles;
+    for (auto& choice : choices) {
+      request.decode.sampling.seed = choice.seed;
+      handles.push_back(submit(request, std::move(choice.sink)));
+    }
+    return handles;
+  }
   virtual const model_card& card() const = 0;
   virtual engine_health health() const = 0;
   /// Synchronous text tools. encode throws std::invalid_argument for a chat the template refuses.

@@ -18,7 +18,9 @@ struct begin {};
 /// on.
 struct read_on {};
 /// Sink to session: the last delta is written, so the next may be sent. At most one is outstanding.
-struct delivered {};
+struct delivered {
+  core::request_id request;
+};
 
 /// For the audit: scheduler, allocator and mover call back with their part. The scheduler passes it
 /// on behind all it has sent, so the parts fit together.
@@ -36,7 +38,9 @@ struct freeze {
 };
 
 /// Scheduler to session: the first step that names the request is planned, prefill begins.
-struct started {};
+struct started {
+  core::request_id request;
+};
 
 struct scheduler_neighbours;
 struct request_accepted;

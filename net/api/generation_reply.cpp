@@ -29,6 +29,7 @@ generation_reply::generation_reply(route_context& context, api_request request,
       port_{port},
       prompt_field_{prompt_field(request.kind)},
       stream_{request.stream},
+      n_{request.n},
       exchange_{context.engine, context.registry, serial, random_id(id_prefix(request.kind))},
       held_(request.choices.size()) {
   reply_meta meta;
@@ -41,7 +42,7 @@ generation_reply::generation_reply(route_context& context, api_request request,
 }
 
 void generation_reply::start(std::weak_ptr<event_receiver> receiver) {
-  exchange_.start(std::exchange(requests_, {}), std::move(receiver));
+  exchange_.start(std::exchange(requests_, {}), n_, std::move(receiver));
 }
 
 void generation_reply::on_event(std::size_t choice, generation_event event) {

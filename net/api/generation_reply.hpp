@@ -60,6 +60,7 @@ class generation_reply {
   reply_port& port_;
   const char* prompt_field_;
   bool stream_;
+  std::uint32_t n_;  // choices of each prompt
   bool open_ = false, done_ = false;
   exchange exchange_;
   std::unique_ptr<reply_encoder> encoder_;

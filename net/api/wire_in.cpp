@@ -56,11 +56,12 @@ void check_min_tokens(const core::generation_request& r) {
                                     r.decode.min_tokens, *r.decode.max_tokens));
 }
 
-/// n choices of each prompt, every choice with a seed of its own.
+/// n choices of each prompt; choice i has seed s + i, so that a single request with that seed gets
+/// the same answer (as with vLLM).
 void add_choices(api_request& out, const core::generation_request& one) {
   for (std::uint32_t i = 0; i < out.n; ++i) {
     out.choices.push_back(one);
-    out.choices.back().decode.sampling.seed += i * 0x9e3779b97f4a7c15ull;
+    out.choices.back().decode.sampling.seed += i;
   }
 }
 

@@ -14,16 +14,23 @@ exchange::~exchange() {
   registry_.closed(object_id_);
 }
 
-void exchange::start(std::vector<core::generation_request> requests,
+void exchange::start(std::vector<core::generation_request> requests, std::uint32_t n,
                      std::weak_ptr<event_receiver> receiver) {
   std::vector<std::weak_ptr<core::generation>> handles;
-  for (auto& request : requests) {
-    request.label = object_id_;  // so that the log names what the client knows
-    choice c;
-    c.sink = std::make_shared<posting_sink>(receiver, serial_, choices_.size());
-    c.handle = engine_.submit(std::move(request), c.sink);
-    handles.push_back(c.handle);
-    choices_.push_back(std::move(c));
+  for (std::size_t first = 0; first < requests.size(); first += n) {
+    std::vector<core::answer_choice> answers;
+    for (auto i = first; i < std::min(first + n, requests.size()); ++i) {
+      choice c;
+      c.sink = std::make_shared<posting_sink>(receiver, serial_, choices_.size());
+      answers.push_back({requests[i].decode.sampling.seed, c.sink});
+      choices_.push_back(std::move(c));
+    }
+    requests[first].label = object_id_;  // so that the log names what the client knows
+    auto made = engine_.submit_choices(std::move(requests[first]), std::move(answers));
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      handles.push_back(made[k]);
+      choices_[first + k].handle = std::move(made[k]);
+    }
   }
   registry_.opened(object_id_, std::move(handles));
 }

@@ -325,3 +325,56 @@ TEST_CASE("runtime: D12 the gauges are true when the runtime is made, whoever ha
   CHECK(watcher.total == 32);
   CHECK(watcher.from == std::this_thread::get_id());
 }
+
+TEST_CASE("runtime: the choices of one request compute its prompt once and answer as if alone",
+          "[actor]") {
+  const std::uint32_t prompt_tokens = GENERATE(33u, 48u);
+  world w(64);
+  std::vector<token_id> prompt;
+  for (std::uint32_t i = 0; i < prompt_tokens; ++i)
+    prompt.push_back(36 + static_cast<token_id>(i % 80));
+  std::vector<std::shared_ptr<recording_sink>> sinks;
+  std::vector<core::answer_choice> choices;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    sinks.push_back(std::make_shared<recording_sink>());
+    choices.push_back({100 + i, sinks.back()});
+  }
+  w.hold();
+  const auto handles = w.engine->submit_choices(ask(prompt, 20), choices);
+  REQUIRE(handles.size() == 8);
+  for (std::size_t i = 0; i < 8; ++i) sinks[i]->credit = handles[i];
+  w.let_go();
+  for (std::size_t i = 0; i < 8; ++i) {
+    INFO("choice " << i);
+    REQUIRE(sinks[i]->wait_end());
+    CHECK(sinks[i]->text == w.expected_text(prompt, 20, 100 + i));
+  }
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 8; }));
+  CHECK(w.watcher.wait_whole());
+  std::uint64_t computed = 0;
+  for (const auto& step : w.watcher.steps) computed += step.prefill_tokens + step.decode_tokens;
+  CHECK(computed == prompt_tokens + 8 * 19);
+}
+
+TEST_CASE("runtime: choices whose sinks go at any moment leave the pool whole", "[actor]") {
+  const int after = GENERATE(0, 1, 2, 3);
+  world w(64);
+  w.device->step_time = 1ms;
+  std::vector<std::shared_ptr<recording_sink>> sinks;
+  std::vector<core::answer_choice> choices;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    sinks.push_back(std::make_shared<recording_sink>());
+    choices.push_back({i, sinks.back()});
+  }
+  const auto handles = w.engine->submit_choices(ask({40, 41, 42}, 200), choices);
+  for (std::size_t i = 0; i < 4; ++i) sinks[i]->credit = handles[i];
+  if (after > 0) w.device->wait_started(static_cast<std::uint64_t>(after));
+  sinks[0].reset();
+  sinks[2].reset();
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() >= 2; }));
+  sinks[1].reset();
+  sinks[3].reset();
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 4; }));
+  for (const auto& end : w.watcher.ends) CHECK(end.reason == core::end_reason::client_gone);
+  CHECK(w.watcher.wait_whole());
+}

@@ -2,6 +2,7 @@
 // time stands still until a timer is asked for.
 #include "actors/session_actor.hpp"
 
+#include <array>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
@@ -61,9 +62,9 @@ struct one_session {
     context.places->with([&](core::reading_places& places) { places.taken = readers; });
     session = system.spawn<caf::hidden>(
         session_actor, context,
-        choice_client{core::request_id{1},
-                      std::make_shared<core::generation_request>(std::move(request)), sink, phase,
-                      left_at});
+        std::vector<choice_client>{{core::request_id{1},
+                                    std::make_shared<core::generation_request>(std::move(request)),
+                                    0, sink, phase, left_at}});
     caf::anon_send(session, protocol::begin{});
     coordinator.run();
   }
@@ -277,4 +278,121 @@ TEST_CASE(
   REQUIRE(s.heard.cancels == 1);
   CHECK(s.heard.cancel_seen_at == (known ? left : s.now()));
   CHECK(s.now() - left == 9'000'000);
+}
+
+namespace {
+
+/// Three choices of one request, and what the scheduler hears of them.
+struct three_choices {
+  three_choices(core::generation_request request)
+      : coordinator(static_cast<caf::scheduler::test_coordinator&>(system.scheduler())) {
+    system.await_actors_before_shutdown(false);
+    coordinator.clock().current_time += std::chrono::hours(1);
+    scheduler = system.spawn<caf::hidden>(scheduler_stub, &heard);
+    context.choice.model = model;
+    context.scheduler = caf::actor_cast<protocol::scheduler_actor>(scheduler);
+    context.choice.watcher = &watcher;
+    const auto shared = std::make_shared<core::generation_request>(std::move(request));
+    std::vector<choice_client> clients;
+    for (std::uint64_t i = 0; i < 3; ++i)
+      clients.push_back({core::request_id{1 + i}, shared, 50 + i, sinks[i],
+                         std::make_shared<std::atomic<core::life_phase>>(), nullptr});
+    session = system.spawn<caf::hidden>(session_actor, context, clients);
+    caf::anon_send(session, protocol::begin{});
+    coordinator.run();
+  }
+  ~three_choices() {
+    caf::anon_send_exit(caf::actor_cast<caf::actor>(session), caf::exit_reason::kill);
+    caf::anon_send_exit(scheduler, caf::exit_reason::kill);
+    coordinator.run();
+    coordinator.trigger_timeouts();
+    coordinator.run();
+  }
+  template <class Message>
+  void send(Message message) {
+    caf::anon_send(session, std::move(message));
+    coordinator.run();
+  }
+
+  settings config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& coordinator;
+  told heard;
+  caf::actor scheduler;
+  test::temporary_file file{test::tiny_llama_bytes()};
+  std::shared_ptr<const gpu::loaded_model> model = gpu::load_model(file.path());
+  test::recording_observer watcher;
+  std::array<std::shared_ptr<test::recording_sink>, 3> sinks{
+      std::make_shared<test::recording_sink>(), std::make_shared<test::recording_sink>(),
+      std::make_shared<test::recording_sink>()};
+  session_context context;
+  protocol::session_actor session;
+};
+
+}  // namespace
+
+TEST_CASE("session: several choices read their prompt once and are submitted as one group",
+          "[actor]") {
+  three_choices s(giant(2000));
+  REQUIRE(s.heard.submits.size() == 1);
+  const auto& group = s.heard.submits[0];
+  CHECK(group.request == core::request_id{1});
+  CHECK(group.decode.sampling.seed == 50);
+  CHECK(group.tails ==
+        std::vector<core::tail_of>{{core::request_id{2}, 51}, {core::request_id{3}, 52}});
+
+  // Each has its own events and its own end; the actor stays for the last of them.
+  for (std::uint64_t id = 1; id <= 3; ++id) s.send(core::admitted{core::request_id{id}, 7});
+  core::tokens_out token{core::request_id{2}, {}, scored_token{40, 0, {}}, false, 0};
+  s.send(token);
+  CHECK(s.sinks[0]->order == "a");
+  CHECK(s.sinks[1]->order == "ad");
+  CHECK(s.sinks[2]->order == "a");
+  s.send(core::cancel{core::request_id{1}, core::end_reason::cancelled, 0});
+  CHECK(s.heard.cancels == 1);
+  for (const std::uint64_t id : {1, 3, 2}) {
+    core::ended end;
+    end.request = core::request_id{id};
+    end.why = id == 1 ? core::end_reason::cancelled : core::end_reason::length;
+    end.completion_tokens = id == 2 ? 1 : 0;
+    s.send(end);
+  }
+  for (const auto& sink : s.sinks) CHECK(sink->ends == 1);
+  CHECK(s.sinks[0]->finish.reason == core::end_reason::cancelled);
+  CHECK(s.sinks[1]->finish.reason == core::end_reason::length);
+  CHECK(s.watcher.ends.size() == 3);
+}
+
+TEST_CASE("session: a choice cancelled while the prompt is read is left out of the group",
+          "[actor]") {
+  three_choices s(giant());
+  REQUIRE(s.heard.submits.empty());
+  s.send(core::cancel{core::request_id{1}, core::end_reason::cancelled, 0});
+  CHECK(s.sinks[0]->ends == 1);
+  CHECK(s.sinks[0]->finish.reason == core::end_reason::cancelled);
+  while (s.heard.submits.empty() && s.coordinator.has_pending_timeout()) {
+    s.coordinator.trigger_timeout();
+    s.coordinator.run();
+  }
+  REQUIRE(s.heard.submits.size() == 1);
+  CHECK(s.heard.submits[0].request == core::request_id{2});
+  CHECK(s.heard.submits[0].tails.size() == 1);
+  CHECK(s.heard.cancels == 0);
+  CHECK(s.sinks[0]->ends == 1);
+}
+
+TEST_CASE("session: when every choice is cancelled the prompt is read no further", "[actor]") {
+  three_choices s(giant());
+  for (const std::uint64_t id : {2, 1, 3})
+    s.send(core::cancel{core::request_id{id}, core::end_reason::client_gone, 0});
+  for (const auto& sink : s.sinks) {
+    CHECK(sink->ends == 1);
+    CHECK(sink->finish.reason == core::end_reason::client_gone);
+  }
+  while (s.coordinator.has_pending_timeout()) {
+    s.coordinator.trigger_timeout();
+    s.coordinator.run();
+  }
+  CHECK(s.heard.submits.empty());
+  CHECK(s.watcher.ends.size() == 3);
 }

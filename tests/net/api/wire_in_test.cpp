@@ -55,6 +55,7 @@ TEST_CASE("wire_in: fields arrive where they belong", "[net]") {
   CHECK(r.stream);
   CHECK(r.include_usage);
   REQUIRE(r.choices.size() == 2);
+  CHECK(r.choices[1].decode.sampling.seed == static_cast<std::uint64_t>(-2));  // seed + 1
   const auto& one = r.choices[0];
   CHECK(one.decode.sampling.temperature == 0);
   CHECK(one.decode.sampling.top_k == -1);

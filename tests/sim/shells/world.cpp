@@ -118,7 +118,7 @@ void world::spawn_client(std::uint32_t index) {
   one.from = new_edge(edge_kind::from_session, index);
   one.from_client = new_edge(edge_kind::client, index);
   one.sink = std::make_shared<reader>(*one.wants, index, referee_, [this, index] {
-    send(*clients_[index].from_client, protocol::delivered{});
+    send(*clients_[index].from_client, protocol::delivered{core::request_id{index + 1}});
   });
   one.phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
   auto request = std::make_shared<core::generation_request>();
@@ -133,9 +133,10 @@ void world::spawn_client(std::uint32_t index) {
   context.scheduler = handle_of<protocol::scheduler_actor>(one.from);
   context.choice.watcher = &referee_;
   context.choice.outbound_bytes_max = of_.outbound_bytes_max;
-  one.session = system_.spawn(
-      session_actor, context,
-      choice_client{core::request_id{index + 1}, request, one.sink, one.phase, nullptr});
+  one.session =
+      system_.spawn(session_actor, context,
+                    std::vector<choice_client>{{core::request_id{index + 1}, request,
+                                                one.wants->seed, one.sink, one.phase, nullptr}});
   const auto session = caf::actor_cast<caf::strong_actor_ptr>(one.session);
   one.to->connect(session, one.from);
   one.from_client->connect(session, nullptr);
