@@ -4,11 +4,14 @@
 // another build or a broken stream: sizes are never trusted (elements are read one by one until the
 // bytes end), and an enum's value beyond its last is an error.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <caf/error.hpp>
 #include <caf/none.hpp>
 #include <caf/sec.hpp>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -47,8 +50,33 @@ struct codec {
   caf::error one(T& x) {
     if constexpr (std::is_enum_v<T>)
       return enumerator(x);
+    else if constexpr (std::is_same_v<T, float>)
+      return bits(x);
+    else if constexpr (std::is_same_v<T, std::string>)
+      return text(x);
     else
       return f(x);  // numbers, strings, and what has an inspect of its own
+  }
+  /// CAF 0.17 never comes back from packing a float that is not finite.
+  caf::error bits(float& x) {
+    auto pattern = std::bit_cast<std::uint32_t>(x);
+    if (auto failed = f(pattern)) return failed;
+    if constexpr (loads) x = std::bit_cast<float>(pattern);
+    return caf::none;
+  }
+  /// In parts, so that a size that promises more than there is takes no memory for it.
+  caf::error text(std::string& x) {
+    constexpr std::size_t part = 65'536;
+    auto size = x.size();
+    if (auto failed = f.begin_sequence(size)) return failed;
+    if constexpr (loads) x.clear();
+    for (std::size_t done = 0; done < size;) {
+      const auto count = std::min(part, size - done);
+      if constexpr (loads) x.resize(done + count);
+      if (auto failed = f.apply_raw(count, x.data() + done)) return failed;
+      done += count;
+    }
+    return f.end_sequence();
   }
   template <class T>
   caf::error enumerator(T& x) {

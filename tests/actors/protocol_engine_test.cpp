@@ -12,6 +12,7 @@
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <random>
 
 #include "actors/embedding/caf_system.hpp"
@@ -30,9 +31,20 @@ struct host_config : caf::actor_system_config {
   host_config() { add_to(*this); }
 };
 
+/// With an actor whose handle travels. Serialising a handle keeps its actor in the system's
+/// registry until it ends, so it is one the system waits for, and ends first.
 struct host_system {
   host_config config;
   caf::actor_system system{config};
+  protocol::reader_actor reader =
+      system.spawn([](protocol::reader_actor::pointer) -> protocol::reader_actor::behavior_type {
+        return {[](const protocol::request_accepted&) {}, [](const protocol::text_arrived&) {},
+                [](const protocol::request_ended&) {}};
+      });
+  ~host_system() {
+    caf::anon_send_exit(reader, caf::exit_reason::kill);
+    reader = nullptr;
+  }
 };
 
 using bytes = std::vector<char>;
@@ -88,7 +100,11 @@ core::generation_request full_request() {
 }
 
 core::generation_delta full_delta() {
-  return {"text", {{7, "\xff", -0.5f, {{7, -0.5f}, {8, -1.5f}}}, {8, "b", {}, {}}}, true, 9};
+  return {"text",
+          {{7, "\xff", -0.5f, {{7, -0.5f}, {8, -1.5f}}},
+           {8, "b", -std::numeric_limits<float>::infinity(), {}}},
+          true,
+          9};
 }
 
 core::generation_end full_end() {
@@ -105,52 +121,45 @@ core::generation_end full_end() {
 }
 
 template <class T>
-std::vector<T> samples(caf::actor_system&);
+std::vector<T> samples(host_system&);
 template <>
-std::vector<protocol::request_accepted> samples(caf::actor_system&) {
+std::vector<protocol::request_accepted> samples(host_system&) {
   return {{1, {2}, 3}};
 }
 template <>
-std::vector<protocol::text_arrived> samples(caf::actor_system&) {
+std::vector<protocol::text_arrived> samples(host_system&) {
   return {{1, {2}, full_delta()}};
 }
 template <>
-std::vector<protocol::request_ended> samples(caf::actor_system&) {
+std::vector<protocol::request_ended> samples(host_system&) {
   return {{1, {2}, full_end()}};
 }
 template <>
-std::vector<protocol::cancel_request> samples(caf::actor_system&) {
+std::vector<protocol::cancel_request> samples(host_system&) {
   return {{{~std::uint64_t{0}}}};
 }
 template <>
-std::vector<protocol::encode_prompt> samples(caf::actor_system&) {
+std::vector<protocol::encode_prompt> samples(host_system&) {
   auto text = full_request(), tokens = full_request();
   text.prompt = "a string";
   tokens.prompt = std::vector<token_id>{1, -1, 2'000'000'000};
   return {{full_request()}, {text}, {tokens}};
 }
 template <>
-std::vector<protocol::prompt_encoded> samples(caf::actor_system&) {
+std::vector<protocol::prompt_encoded> samples(host_system&) {
   return {{std::vector<token_id>{5, 6}}, {protocol::text_error{core::refusal::bad_template, "no"}}};
 }
 template <>
-std::vector<protocol::decode_tokens> samples(caf::actor_system&) {
+std::vector<protocol::decode_tokens> samples(host_system&) {
   return {{{5, 6}}};
 }
 template <>
-std::vector<protocol::tokens_decoded> samples(caf::actor_system&) {
+std::vector<protocol::tokens_decoded> samples(host_system&) {
   return {{"text"}, {protocol::text_error{core::refusal::invalid_token, "no"}}};
 }
-/// Its reader is an actor that lives as long as the system.
 template <>
-std::vector<protocol::submit_request> samples(caf::actor_system& system) {
-  static reader_log unused;
-  const auto reader = system.spawn<caf::hidden>(
-      [](protocol::reader_actor::pointer) -> protocol::reader_actor::behavior_type {
-        return {[](const protocol::request_accepted&) {}, [](const protocol::text_arrived&) {},
-                [](const protocol::request_ended&) {}};
-      });
-  return {{1, full_request(), reader}};
+std::vector<protocol::submit_request> samples(host_system& host) {
+  return {{1, full_request(), host.reader}};
 }
 
 /// Passes each message on as what its bytes say, as a connection between two processes would.
@@ -180,7 +189,7 @@ TEMPLATE_TEST_CASE("engine protocol: every field of every message survives the s
                    protocol::encode_prompt, protocol::prompt_encoded, protocol::decode_tokens,
                    protocol::tokens_decoded) {
   host_system host;
-  for (const auto& sent : samples<TestType>(host.system)) {
+  for (const auto& sent : samples<TestType>(host)) {
     CHECK_FALSE(sent == TestType{});
     const auto arrived = from_bytes<TestType>(host.system, to_bytes(host.system, sent));
     REQUIRE(arrived.has_value());
@@ -194,7 +203,7 @@ TEMPLATE_TEST_CASE("engine protocol: a message that is cut short anywhere is an 
                    protocol::submit_request, protocol::cancel_request, protocol::encode_prompt,
                    protocol::prompt_encoded, protocol::decode_tokens, protocol::tokens_decoded) {
   host_system host;
-  for (const auto& sent : samples<TestType>(host.system)) {
+  for (const auto& sent : samples<TestType>(host)) {
     const auto whole = to_bytes(host.system, sent);
     for (std::size_t kept = 0; kept < whole.size(); ++kept) {
       INFO(kept << " of " << whole.size() << " bytes");
@@ -212,7 +221,7 @@ TEMPLATE_TEST_CASE(
   host_system host;
   std::mt19937 random(1);
   std::size_t errors = 0;
-  for (const auto& sent : samples<TestType>(host.system)) {
+  for (const auto& sent : samples<TestType>(host)) {
     const auto whole = to_bytes(host.system, sent);
     for (std::size_t at = 0; at < whole.size(); ++at) {
       // A size is written as 7 bits a byte: nine of these promise 2^63 elements.
@@ -229,7 +238,10 @@ TEMPLATE_TEST_CASE(
       }
     }
   }
-  CHECK(errors > 0);
+  // Any bytes are numbers; only what has a size, an enum or an alternative can be wrong.
+  if (!std::is_same_v<TestType, protocol::request_accepted> &&
+      !std::is_same_v<TestType, protocol::cancel_request>)
+    CHECK(errors > 0);
 }
 
 TEST_CASE("engine protocol: an enum's value or a variant's place that does not exist is an error",
@@ -253,13 +265,12 @@ TEST_CASE("engine protocol: submit, tokens, cancel and end run over bytes", "[ac
   w.device->step_time = 300us;
   const auto engine = w.start(host.system);
   std::atomic<int> to_engine{0}, to_reader{0};
-  const auto remote = host.system.spawn<caf::hidden>(
-      over_bytes, caf::actor_cast<caf::actor>(actor_of(*engine)), &to_engine);
+  const auto remote =
+      host.system.spawn(over_bytes, caf::actor_cast<caf::actor>(actor_of(*engine)), &to_engine);
   const auto far = caf::actor_cast<protocol::engine_actor>(remote);
   reader_log log;
   const auto local = host.system.spawn(test::reader, far, std::vector<test::question>{}, &log);
-  const auto back =
-      host.system.spawn<caf::hidden>(over_bytes, caf::actor_cast<caf::actor>(local), &to_reader);
+  const auto back = host.system.spawn(over_bytes, caf::actor_cast<caf::actor>(local), &to_reader);
   const auto reader = caf::actor_cast<protocol::reader_actor>(back);
 
   auto whole = test::ask_for(1, {40, 41, 42}, 20), long_one = test::ask_for(2, {43}, 400);
@@ -291,8 +302,8 @@ TEST_CASE("engine protocol: encode and decode are requests with typed errors, ov
   host_world w;
   const auto engine = w.start(host.system);
   std::atomic<int> carried{0};
-  const auto remote = host.system.spawn<caf::hidden>(
-      over_bytes, caf::actor_cast<caf::actor>(actor_of(*engine)), &carried);
+  const auto remote =
+      host.system.spawn(over_bytes, caf::actor_cast<caf::actor>(actor_of(*engine)), &carried);
   const auto far =
       GENERATE(true, false) ? caf::actor_cast<protocol::engine_actor>(remote) : actor_of(*engine);
   caf::scoped_actor self{host.system};
