@@ -317,7 +317,7 @@ struct three_choices {
   settings config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& coordinator;
-  told heard;
+  received heard;
   caf::actor scheduler;
   test::temporary_file file{test::tiny_llama_bytes()};
   std::shared_ptr<const gpu::loaded_model> model = gpu::load_model(file.path());
