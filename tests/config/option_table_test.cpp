@@ -31,8 +31,9 @@ TEST_CASE("option_table: every default is inside its own range", "[config]") {
 
 TEST_CASE("option_table: no two options fill the same field", "[config]") {
   // Each option set alone changes the text of exactly one option.
-  const std::vector<std::string> words{"true",     "false", "32",   "2",    "7MiB", "keep_prefix",
-                                       "priority", "park",  "json", "warn", "avx2"};
+  const std::vector<std::string> words{"true",        "false",    "32",   "2",    "7MiB",
+                                       "keep_prefix", "priority", "park", "json", "warn",
+                                       "avx2",        "f16",      "cpu"};
   for (const auto& spec : option_table()) {
     runtime_config config;
     const auto before = value_text(spec, config);

@@ -80,7 +80,7 @@ std::optional<block_ledger::grant> block_ledger::fork(const core::fork_lease& as
   users_[own] = 1;
   ++leased_;
   child.blocks.push_back(own);
-  allocated_total_ += child.blocks.size() + (child.source ? 1 : 0);
+  allocated_total_ += child.blocks.size();  // the block to copy is kept, not given
   grant out{child.blocks, child.published, child.source};
   leases_.emplace(ask.child, std::move(child));
   return out;
@@ -90,7 +90,6 @@ std::optional<std::uint32_t> block_ledger::drop_source(lease_id lease) {
   const auto found = leases_.find(lease);
   if (found == leases_.end() || !found->second.source) return std::nullopt;
   const auto b = *std::exchange(found->second.source, std::nullopt);
-  ++released_total_;
   return let_go(b, false) ? 1 : 0;
 }
 
@@ -148,7 +147,7 @@ block_ledger::give_back block_ledger::release(const core::release& m) {
   }
   const auto held = std::move(found->second);
   leases_.erase(found);
-  give_back out{static_cast<std::uint32_t>(held.blocks.size()) + (held.source ? 1 : 0), 0};
+  give_back out{static_cast<std::uint32_t>(held.blocks.size()), 0};
   if (held.source && let_go(*held.source, false)) ++out.usable;
   // The end of a chain first, so that it is evicted before the blocks it follows: a chain without
   // its beginning could never be found. Only what this lease alone brought in is forgotten: blocks
@@ -167,8 +166,8 @@ std::uint32_t block_ledger::quarantine_unknown(const std::vector<lease_id>& live
       continue;
     }
     auto blocks = it->second.blocks;
-    if (it->second.source) blocks.push_back(*it->second.source);
     quarantined_total_ += blocks.size();
+    if (it->second.source) blocks.push_back(*it->second.source);
     for (const auto b : blocks) {
       if (users_[b] == 1 && index_.holds(b))
         uncache(b);  // before its user count drops, so that it is not put on the free list
@@ -264,7 +263,6 @@ std::string block_ledger::check() const {
     if (held.source) {
       if (*held.source >= options_.total_blocks) return "a block to copy is outside the pool";
       ++holders[*held.source];
-      ++held_now;
     }
   }
   if (holders != users_) return "a block's count of users is the number of leases that hold it";

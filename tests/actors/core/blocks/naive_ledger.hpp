@@ -156,7 +156,7 @@ struct naive_ledger {
     if (free.erase(got->blocks.back()) == 0) return "a fork was granted a block that is not free";
     for (const auto b : got->blocks) holders[b].insert(ask.child);
     if (child.source) keepers[*child.source].insert(ask.child);
-    sums.allocated_total += got->blocks.size() + (child.source ? 1 : 0);
+    sums.allocated_total += got->blocks.size();
     leases.emplace(ask.child, std::move(child));
     return "";
   }
@@ -167,7 +167,6 @@ struct naive_ledger {
     if (!got) return "refused to drop a source";
     const auto b = *std::exchange(it->second.source, std::nullopt);
     keepers[b].erase(id);
-    ++sums.released_total;
     const bool back = users(b) == 0;
     if (back && cached_as(b))
       idle.push_back(b);
@@ -218,8 +217,6 @@ struct naive_ledger {
     if (l.source) {
       const auto b = *l.source;
       keepers[b].erase(m.lease);
-      ++all.held;
-      ++sums.released_total;
       if (users(b) == 0) {
         ++all.usable;
         if (cached_as(b))
