@@ -218,6 +218,8 @@ TEST_CASE("audit: C191 a dead executor fails health at once, and waiting clients
   w.device->let_go();
   REQUIRE(one.sink->wait_end());
   CHECK(one.sink->finish.reason == core::end_reason::engine_failed);
+  // The runtime hears of the executor's end in a message of its own, beside the scheduler's.
+  for (int i = 0; i < 60'000 && !w.engine->health().failed; ++i) std::this_thread::sleep_for(1ms);
   CHECK(w.engine->health().failed);
 }
 
