@@ -197,8 +197,8 @@ bool scheduler_world::allocate_one() {
     if (*usable > 0) from_allocator_.emplace_back(released{d->lease, *usable, true});
   } else if (const auto* g = std::get_if<release>(&m)) {
     const auto n = ledger.release(*g);
-    must(n.held == blocks_[g->lease].size() + sources_.erase(g->lease),
-         "a release gives back what was granted");
+    sources_.erase(g->lease);
+    must(n.held == blocks_[g->lease].size(), "a release gives back what was granted");
     blocks_.erase(g->lease);
     from_allocator_.emplace_back(released{g->lease, n.usable});
   } else if (const auto* b = std::get_if<publish>(&m)) {
