@@ -204,6 +204,11 @@ std::optional<end_reason> request::overdue(time_us now) const {
   return std::nullopt;
 }
 
+// The time in the queue ends with the grant, not with the ask for it.
+deadline_progress request::progress() const {
+  return {granted_at.has_value(), first_token_at.has_value()};
+}
+
 time_us request::next_deadline() const {
   if (std::holds_alternative<life::retiring>(state)) return never;
   return std::min(due.next(progress()), reader_by.value_or(never));

@@ -188,9 +188,7 @@ struct request {
   /// The move in flight for it.
   std::optional<move_id> move() const;
   life_phase phase() const;
-  deadline_progress progress() const {
-    return {granted_at.has_value(), first_token_at.has_value()};
-  }
+  deadline_progress progress() const;
   request_times times(time_us now) const;
   /// The deadline that is over, if any; none while retiring.
   std::optional<end_reason> overdue(time_us now) const;

@@ -131,6 +131,18 @@ TEST_CASE("prompt_reading: the more sessions read, the longer each of them pause
   CHECK(places.taken == 4);
 }
 
+TEST_CASE("prompt_reading: one that is cancelled between two slices gives its place back",
+          "[core]") {
+  reading_places places;
+  prompt_reading machine(limits());
+  machine.on_begin(0, start);
+  machine.on_slice({false, 1}, places, start);
+  REQUIRE(places.taken == 1);
+  machine.on_cancel(end_reason::client_gone, places);
+  CHECK(places.taken == 0);
+  CHECK_FALSE(machine.has_place());
+}
+
 TEST_CASE("prompt_reading: the narrowest deadline ends it, the request's own before the server's",
           "[core]") {
   const auto end_at = [](deadlines_ms own, deadlines_ms configured, time_us after) {

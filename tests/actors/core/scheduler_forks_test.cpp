@@ -308,3 +308,40 @@ TEST_CASE("forks: a tail that is gone gets nothing from the step that names it",
   CHECK(a.sent<fork_lease>().empty());
   CHECK(a.sent<tokens_out>().size() == 1);
 }
+
+TEST_CASE("forks: tails go on without a leader whose reader is behind, unless it is in a step",
+          "[core]") {
+  machine_alone waiting(roomy_limits());
+  waiting.send(group_of(2, 20, 4));
+  REQUIRE(waiting.m.state_of(request_id{2}) == request_state::awaiting_fork);
+  waiting.send(reader_stalled{request_id{1}});
+  CHECK(waiting.m.state_of(request_id{2}) != request_state::awaiting_fork);
+
+  machine_alone computing(roomy_limits());
+  start_one(computing, group_of(2, 16, 4));
+  REQUIRE(computing.m.step_in_flight());
+  computing.send(reader_stalled{request_id{1}});
+  CHECK(computing.m.state_of(request_id{2}) == request_state::awaiting_fork);
+}
+
+TEST_CASE("forks: a tail whose reader has caught up leads, where the leader's is still behind",
+          "[core]") {
+  machine_alone a(roomy_limits());
+  a.send(group_of(3, 20, 4));
+  a.send(reader_stalled{request_id{2}});
+  a.send(reader_resumed{request_id{2}});  // the leader's reader keeps up: nothing changes
+  CHECK(a.m.state_of(request_id{2}) == request_state::awaiting_fork);
+  for (const std::uint64_t id : {2, 3, 1}) a.send(reader_stalled{request_id{id}});
+  REQUIRE(a.m.state_of(request_id{3}) == request_state::awaiting_fork);
+  a.send(reader_resumed{request_id{3}});
+  CHECK(a.m.state_of(request_id{3}) != request_state::awaiting_fork);
+}
+
+TEST_CASE("forks: of two tails the one whose reader keeps up leads", "[core]") {
+  machine_alone a(roomy_limits());
+  a.send(group_of(3, 20, 4));
+  a.send(reader_stalled{request_id{2}});
+  a.send(reader_stalled{request_id{1}});
+  CHECK(a.m.state_of(request_id{2}) == request_state::awaiting_fork);
+  CHECK(a.m.state_of(request_id{3}) != request_state::awaiting_fork);
+}
