@@ -1,9 +1,9 @@
-// The CPU's row in the table of devices (gpu/make_backend), and the options only it has.
+// The CPU's row in the table of devices (gpu/device_kind.hpp), and the options only it has.
 #pragma once
 #include <cstdint>
 #include <string>
 
-#include "gpu/make_backend.hpp"
+#include "gpu/device_kind.hpp"
 
 namespace troupe::gpu {
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 
+#include "gpu/make_backend.hpp"
 #include "tests/gpu/cpu/device_rig.hpp"
 
 using namespace troupe;
