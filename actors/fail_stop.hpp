@@ -1,7 +1,7 @@
 // What every engine actor does when the program itself is wrong. An exception ends the actor, and
 // through its monitors the runtime: state that an exception interrupted cannot be trusted. A
 // violated invariant aborts in sanitizer builds, where a test sees it; in release it is reported
-// and the engine goes on, because the ledgers set the affected blocks aside.
+// and the engine goes on, because the ledgers quarantine the affected blocks.
 #pragma once
 #include <string>
 

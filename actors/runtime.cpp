@@ -246,8 +246,8 @@ runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::stri
   if (x.host)  // detached: the checksums of a chunk take about a millisecond
     mover = x.actors.spawn<caf::detached>(mover_actor, x.device, x.host, scheduler, x.watcher);
   x.mover = caf::actor_cast<caf::weak_actor_ptr>(mover);
-  caf::anon_send(scheduler, protocol::scheduler_neighbours{x.allocator, executor, mover});
   const protocol::scheduler_neighbours driven{x.allocator, executor, mover};
+  caf::anon_send(scheduler, driven);
   x.probe.emplace(x.actors, scheduler, driven);
   std::vector<caf::strong_actor_ptr> watched{caf::actor_cast<caf::strong_actor_ptr>(scheduler),
                                              caf::actor_cast<caf::strong_actor_ptr>(x.allocator),

@@ -86,11 +86,11 @@ struct session {
     std::optional<core::submit> message;
     for (auto& choice : choices) {
       if (choice.over()) continue;
-      auto own = choice.submit(tokens, reading.begun_at());
+      choice.prompt_read(tokens);
       if (message)
         message->tails.push_back({choice.id(), choice.seed()});
       else
-        message = std::move(own);
+        message = choice.submit(tokens, reading.begun_at());
     }
     if (!message) return;
     message->constraint = constraint;

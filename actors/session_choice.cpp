@@ -38,7 +38,12 @@ session_choice::session_choice(choice_context context, choice_client client)
   record_.max_tokens = client_.request->decode.max_tokens.value_or(0);
 }
 
-core::submit session_choice::submit(token_sequence prompt, core::time_us received_at) {
+void session_choice::prompt_read(const token_sequence& prompt) {
+  echo_pending_ = client_.request->echo;
+  if (echo_pending_) prompt_ = prompt;
+}
+
+core::submit session_choice::submit(token_sequence prompt, core::time_us received_at) const {
   const auto& request = *client_.request;
   core::submit message;
   message.request = client_.id;
@@ -51,8 +56,6 @@ core::submit session_choice::submit(token_sequence prompt, core::time_us receive
   message.cache_salt = request.cache_salt;
   message.keep_prefix =
       request.disconnect ? *request.disconnect == on_disconnect::keep_prefix : context_.keep_prefix;
-  echo_pending_ = request.echo;
-  if (echo_pending_) prompt_ = prompt;
   message.prompt = std::move(prompt);
   return message;
 }

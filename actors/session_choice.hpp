@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-/// Where a request is, as its handle tells other threads.
+/// The part of its life a request is in; its handle reads it from other threads.
 using shared_phase = std::shared_ptr<std::atomic<core::life_phase>>;
 /// When a client was first seen to leave, 0 before. The cancel that says so may still wait in the
 /// session's mailbox when a delta finds no sink.
@@ -46,8 +46,10 @@ class session_choice {
 
   session_choice(choice_context, choice_client);
 
-  /// The request for the scheduler; from now on only its `ended` or `refused` ends the choice.
-  core::submit submit(token_sequence prompt, core::time_us received_at);
+  /// The scheduler is asked for this choice too: from now on only its `ended` or `refused` ends it.
+  void prompt_read(const token_sequence& prompt);
+  /// The request for the scheduler, with this choice as the one that computes the prompt.
+  core::submit submit(token_sequence prompt, core::time_us received_at) const;
   /// The prompt was never submitted: refused, ended or cancelled while it was read.
   void on_unsubmitted_end(core::end_reason why, core::time_us now);
   void on(const core::admitted&, core::time_us now);
@@ -67,8 +69,8 @@ class session_choice {
   std::uint64_t seed() const { return client_.seed; }
   void begun(core::time_us at) { begun_at_ = at; }
 
-  /// The session's actor is dead, for whatever reason: the end is recorded and the client told once
-  /// all the same. Called last, from whichever thread ended the actor.
+  /// The session's actor is dead, for whatever reason: the end is recorded and sent to the client
+  /// once all the same. Called last, from whichever thread ended the actor.
   void died(bool by_shutdown, const std::string& why, core::time_us now);
 
  private:

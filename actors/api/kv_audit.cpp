@@ -80,7 +80,7 @@ struct problem_finder {
     }
   }
 
-  /// Who is to copy a block keeps it, and nobody else does.
+  /// Only a lease that still has to copy a block keeps it.
   void copy_sources() {
     std::map<lease_id, block_id> kept;
     for (std::size_t b = 0; b < report.allocator.blocks.size(); ++b)

@@ -53,7 +53,7 @@ inline constexpr int move_outcome_count = static_cast<int>(move_outcome::late) +
 const char* name_of(move_outcome);
 
 const char* name_of(end_reason);
-/// The answer is whole: it ended by a rule of its own, not by somebody's leaving or by a failure.
+/// The answer is complete: a stop rule or its length ended it, no cancel, deadline or failure.
 bool natural(end_reason);
 const char* name_of(refusal);
 

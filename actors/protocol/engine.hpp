@@ -1,5 +1,5 @@
-// How a host's actors talk to the engine, and what the engine tells the reader of an answer: the
-// only messages that leave the runtime's own actors. All of them are plain values that CAF's
+// What a host's actors send to the engine, and what the engine sends to the reader of an answer:
+// the only messages that leave the runtime's own actors. All of them are plain values that CAF's
 // serialisers can write and read (actors/protocol/inspect.hpp) and, beside `reader`, hold no
 // handle, function or pointer: an engine may live in another process. See
 // actors/embedding/caf_system.hpp.

@@ -1,6 +1,7 @@
 #include "gpu/model/architecture.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 namespace troupe::gpu {
@@ -15,46 +16,40 @@ constexpr tensor_rule own_head{head, "output.weight", extent::width, extent::voc
 
 constexpr tensor_rule usual_model[] = {embedding, last_norm, own_head};
 
+template <std::size_t... Counts>
+consteval auto joined(const std::array<tensor_rule, Counts>&... parts) {
+  std::array<tensor_rule, (Counts + ...)> all{};
+  auto at = all.begin();
+  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
+  return all;
+}
+
 // In the order in which a layer uses them, which is also how files list them.
-constexpr tensor_rule llama_layer[] = {
-    {attention_norm, "attn_norm.weight", extent::width},
-    {q, "attn_q.weight", extent::width, extent::query},
-    {k, "attn_k.weight", extent::width, extent::key},
-    {v, "attn_v.weight", extent::width, extent::key},
-    {attention_output, "attn_output.weight", extent::query, extent::width},
-    {ffn_norm, "ffn_norm.weight", extent::width},
-    {gate, "ffn_gate.weight", extent::width, extent::ffn},
-    {up, "ffn_up.weight", extent::width, extent::ffn},
-    {down, "ffn_down.weight", extent::ffn, extent::width}};
+constexpr tensor_rule input_norm{attention_norm, "attn_norm.weight", extent::width},
+    query{q, "attn_q.weight", extent::width, extent::query},
+    key{k, "attn_k.weight", extent::width, extent::key},
+    value{v, "attn_v.weight", extent::width, extent::key};
+constexpr std::array behind_attention{
+    tensor_rule{attention_output, "attn_output.weight", extent::query, extent::width},
+    tensor_rule{ffn_norm, "ffn_norm.weight", extent::width},
+    tensor_rule{gate, "ffn_gate.weight", extent::width, extent::ffn},
+    tensor_rule{up, "ffn_up.weight", extent::width, extent::ffn},
+    tensor_rule{down, "ffn_down.weight", extent::ffn, extent::width}};
+
+constexpr auto llama_layer = joined(std::array{input_norm, query, key, value}, behind_attention);
 
 // Llama's with biases on q, k and v.
-constexpr tensor_rule qwen2_layer[] = {
-    {attention_norm, "attn_norm.weight", extent::width},
-    {q, "attn_q.weight", extent::width, extent::query},
-    {q_bias, "attn_q.bias", extent::query},
-    {k, "attn_k.weight", extent::width, extent::key},
-    {k_bias, "attn_k.bias", extent::key},
-    {v, "attn_v.weight", extent::width, extent::key},
-    {v_bias, "attn_v.bias", extent::key},
-    {attention_output, "attn_output.weight", extent::query, extent::width},
-    {ffn_norm, "ffn_norm.weight", extent::width},
-    {gate, "ffn_gate.weight", extent::width, extent::ffn},
-    {up, "ffn_up.weight", extent::width, extent::ffn},
-    {down, "ffn_down.weight", extent::ffn, extent::width}};
+constexpr auto qwen2_layer =
+    joined(std::array{input_norm, query, tensor_rule{q_bias, "attn_q.bias", extent::query}, key,
+                      tensor_rule{k_bias, "attn_k.bias", extent::key}, value,
+                      tensor_rule{v_bias, "attn_v.bias", extent::key}},
+           behind_attention);
 
 // Llama's with a norm on each head of q and k, before the rotation.
-constexpr tensor_rule qwen3_layer[] = {
-    {attention_norm, "attn_norm.weight", extent::width},
-    {q, "attn_q.weight", extent::width, extent::query},
-    {q_norm, "attn_q_norm.weight", extent::head},
-    {k, "attn_k.weight", extent::width, extent::key},
-    {k_norm, "attn_k_norm.weight", extent::head},
-    {v, "attn_v.weight", extent::width, extent::key},
-    {attention_output, "attn_output.weight", extent::query, extent::width},
-    {ffn_norm, "ffn_norm.weight", extent::width},
-    {gate, "ffn_gate.weight", extent::width, extent::ffn},
-    {up, "ffn_up.weight", extent::width, extent::ffn},
-    {down, "ffn_down.weight", extent::ffn, extent::width}};
+constexpr auto qwen3_layer =
+    joined(std::array{input_norm, query, tensor_rule{q_norm, "attn_q_norm.weight", extent::head},
+                      key, tensor_rule{k_norm, "attn_k_norm.weight", extent::head}, value},
+           behind_attention);
 
 // Learned positions are added to the embedding, and every matrix has a bias.
 constexpr tensor_rule gpt2_model[] = {

@@ -82,36 +82,44 @@ struct float_world {
   std::unique_ptr<runtime> engine;
 };
 
-}  // namespace
+using answers = std::array<std::string, 6>;
 
-TEST_CASE("second device: found by its name, it serves and answers alike alone and batched",
-          "[actor]") {
-  std::array<std::string, 6> alone;
+/// Each on a device of its own.
+answers answers_alone() {
+  answers alone;
   for (int i = 0; i < 6; ++i) {
     float_world w(32);
     auto one = w.start(i);
     alone[static_cast<std::size_t>(i)] = float_world::read(one);
     w.require_whole();
   }
-  CHECK(alone[0] != alone[2]);  // the prompt counts
-  float_world w(32);
-  CHECK(w.device->info().name == "float");
-  CHECK(w.device->info().kv.dtype == gpu::kv_f32);
+  return alone;
+}
+
+/// All of them at once.
+void require_answers(float_world& w, const answers& expected) {
   std::vector<float_world::running> all;
   for (int i = 0; i < 6; ++i) all.push_back(w.start(i));
   for (int i = 0; i < 6; ++i)
     CHECK(float_world::read(all[static_cast<std::size_t>(i)]) ==
-          alone[static_cast<std::size_t>(i)]);
+          expected[static_cast<std::size_t>(i)]);
   w.require_whole();
 }
 
+}  // namespace
+
+TEST_CASE("second device: found by its name, it serves and answers alike alone and batched",
+          "[actor]") {
+  const auto alone = answers_alone();
+  CHECK(alone[0] != alone[2]);  // the prompt counts
+  float_world w(32);
+  CHECK(w.device->info().name == "float");
+  CHECK(w.device->info().kv.dtype == gpu::kv_f32);
+  require_answers(w, alone);
+}
+
 TEST_CASE("second device: it preempts through the host tier, in memory it gave itself", "[actor]") {
-  std::array<std::string, 6> alone;
-  for (int i = 0; i < 6; ++i) {
-    float_world w(32);
-    auto one = w.start(i);
-    alone[static_cast<std::size_t>(i)] = float_world::read(one);
-  }
+  const auto alone = answers_alone();
   runtime_config settings;
   settings.max_num_seqs = 6;
   // Room for 32 blocks of two layers' f32; the pool has 10, six requests want 24.
@@ -119,12 +127,7 @@ TEST_CASE("second device: it preempts through the host tier, in memory it gave i
   float_world w(10, settings);
   const auto& device = dynamic_cast<const float_device&>(*w.device);
   CHECK(device.host_bytes() == settings.kv_offloading_bytes);
-  std::vector<float_world::running> all;
-  for (int i = 0; i < 6; ++i) all.push_back(w.start(i));
-  for (int i = 0; i < 6; ++i)
-    CHECK(float_world::read(all[static_cast<std::size_t>(i)]) ==
-          alone[static_cast<std::size_t>(i)]);
-  w.require_whole();
+  require_answers(w, alone);
   CHECK(w.watcher.parks > 0);
   w.engine.reset();
   CHECK(device.host_bytes() == 0);

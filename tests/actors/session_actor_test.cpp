@@ -48,9 +48,9 @@ struct settings : caf::actor_system_config {
   }
 };
 
-struct one_session {
-  explicit one_session(core::generation_request request, std::uint32_t context_tokens = 1'000'000,
-                       std::uint32_t readers = 0)
+/// A session's surroundings on the testing scheduler; the clients are the tests' own.
+struct session_world {
+  session_world()
       : coordinator(static_cast<caf::scheduler::test_coordinator&>(system.scheduler())) {
     system.await_actors_before_shutdown(false);
     coordinator.clock().current_time += std::chrono::hours(1);
@@ -58,35 +58,25 @@ struct one_session {
     context.choice.model = model;
     context.scheduler = caf::actor_cast<protocol::scheduler_actor>(scheduler);
     context.choice.watcher = &watcher;
-    context.model_context = context_tokens;
-    context.places->with([&](core::reading_places& places) { places.taken = readers; });
-    session = system.spawn<caf::hidden>(
-        session_actor, context,
-        std::vector<choice_client>{{core::request_id{1},
-                                    std::make_shared<core::generation_request>(std::move(request)),
-                                    0, sink, phase, left_at}});
-    caf::anon_send(session, protocol::begin{});
-    coordinator.run();
   }
-  ~one_session() {
+  ~session_world() {
     caf::anon_send_exit(caf::actor_cast<caf::actor>(session), caf::exit_reason::kill);
     caf::anon_send_exit(scheduler, caf::exit_reason::kill);
     coordinator.run();
     coordinator.trigger_timeouts();  // they hold handles
     coordinator.run();
   }
-
-  /// Others have their turn, then the next slice.
-  void next_slice() {
-    REQUIRE(coordinator.has_pending_timeout());
-    coordinator.trigger_timeout();
+  void begin(const std::vector<choice_client>& clients) {
+    session = system.spawn<caf::hidden>(session_actor, context, clients);
+    caf::anon_send(session, protocol::begin{});
+    coordinator.run();
+  }
+  template <class Message>
+  void send(Message message) {
+    caf::anon_send(session, std::move(message));
     coordinator.run();
   }
   core::time_us now() const { return to_time_us(coordinator.clock().now()); }
-  std::uint32_t readers() const {
-    return context.places->with([](const core::reading_places& places) { return places.taken; });
-  }
-  bool reads() const { return readers() != 0; }
 
   settings config;
   caf::actor_system system{config};
@@ -96,11 +86,33 @@ struct one_session {
   test::temporary_file file{test::tiny_llama_bytes()};
   std::shared_ptr<const gpu::loaded_model> model = gpu::load_model(file.path());
   test::recording_observer watcher;
+  session_context context;
+  protocol::session_actor session;
+};
+
+struct one_session : session_world {
+  explicit one_session(core::generation_request request, std::uint32_t context_tokens = 1'000'000,
+                       std::uint32_t readers = 0) {
+    context.model_context = context_tokens;
+    context.places->with([&](core::reading_places& places) { places.taken = readers; });
+    begin({{core::request_id{1}, std::make_shared<core::generation_request>(std::move(request)), 0,
+            sink, phase, left_at}});
+  }
+
+  /// Others have their turn, then the next slice.
+  void next_slice() {
+    REQUIRE(coordinator.has_pending_timeout());
+    coordinator.trigger_timeout();
+    coordinator.run();
+  }
+  std::uint32_t readers() const {
+    return context.places->with([](const core::reading_places& places) { return places.taken; });
+  }
+  bool reads() const { return readers() != 0; }
+
   std::shared_ptr<test::recording_sink> sink = std::make_shared<test::recording_sink>();
   shared_phase phase = std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued);
   shared_time left_at = std::make_shared<std::atomic<core::time_us>>(0);
-  session_context context;
-  protocol::session_actor session;
 };
 
 core::generation_request giant(std::size_t letters = 200'000) {
@@ -283,50 +295,19 @@ TEST_CASE(
 namespace {
 
 /// Three choices of one request, and what the scheduler hears of them.
-struct three_choices {
-  three_choices(core::generation_request request)
-      : coordinator(static_cast<caf::scheduler::test_coordinator&>(system.scheduler())) {
-    system.await_actors_before_shutdown(false);
-    coordinator.clock().current_time += std::chrono::hours(1);
-    scheduler = system.spawn<caf::hidden>(scheduler_stub, &heard);
-    context.choice.model = model;
-    context.scheduler = caf::actor_cast<protocol::scheduler_actor>(scheduler);
-    context.choice.watcher = &watcher;
+struct three_choices : session_world {
+  explicit three_choices(core::generation_request request) {
     const auto shared = std::make_shared<core::generation_request>(std::move(request));
     std::vector<choice_client> clients;
     for (std::uint64_t i = 0; i < 3; ++i)
       clients.push_back({core::request_id{1 + i}, shared, 50 + i, sinks[i],
                          std::make_shared<std::atomic<core::life_phase>>(), nullptr});
-    session = system.spawn<caf::hidden>(session_actor, context, clients);
-    caf::anon_send(session, protocol::begin{});
-    coordinator.run();
-  }
-  ~three_choices() {
-    caf::anon_send_exit(caf::actor_cast<caf::actor>(session), caf::exit_reason::kill);
-    caf::anon_send_exit(scheduler, caf::exit_reason::kill);
-    coordinator.run();
-    coordinator.trigger_timeouts();
-    coordinator.run();
-  }
-  template <class Message>
-  void send(Message message) {
-    caf::anon_send(session, std::move(message));
-    coordinator.run();
+    begin(clients);
   }
 
-  settings config;
-  caf::actor_system system{config};
-  caf::scheduler::test_coordinator& coordinator;
-  received heard;
-  caf::actor scheduler;
-  test::temporary_file file{test::tiny_llama_bytes()};
-  std::shared_ptr<const gpu::loaded_model> model = gpu::load_model(file.path());
-  test::recording_observer watcher;
   std::array<std::shared_ptr<test::recording_sink>, 3> sinks{
       std::make_shared<test::recording_sink>(), std::make_shared<test::recording_sink>(),
       std::make_shared<test::recording_sink>()};
-  session_context context;
-  protocol::session_actor session;
 };
 
 }  // namespace

@@ -3,12 +3,9 @@
 #include "actors/core/prompt_reading.hpp"
 
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <map>
-#include <sstream>
 
 #include "actors/core/prompt_length.hpp"
-#include "tests/support/source_dir.hpp"
+#include "tests/actors/core/state_table.hpp"
 
 using namespace troupe::core;
 
@@ -58,31 +55,10 @@ reading_step fire(prompt_reading& machine, const std::string& event, reading_pla
   return machine.on_cancel(end_reason::cancelled, places);
 }
 
-std::map<std::string, std::vector<std::string>> readme_rows() {
-  std::ifstream in(troupe::test::source_dir() + "/actors/STATES.md");
-  REQUIRE(in.good());
-  std::map<std::string, std::vector<std::string>> rows;
-  bool inside = false;
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind("| before the submit |", 0) == 0) inside = true;
-    if (inside && line.rfind('|', 0) != 0) break;
-    if (!inside) continue;
-    std::vector<std::string> cells;
-    std::stringstream row(line.substr(2));
-    for (std::string cell; std::getline(row, cell, '|');) {
-      cell.erase(0, cell.find_first_not_of(' '));
-      cell.erase(cell.find_last_not_of(' ') + 1);
-      cells.push_back(cell);
-    }
-    rows[cells.front()] = {cells.begin() + 1, cells.end()};
-  }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("prompt_reading: every cell does what the table in actors/STATES.md says", "[core]") {
-  const auto rows = readme_rows();
+  const auto rows = testing::state_rows("before the submit");
   REQUIRE(rows.contains("before the submit"));
   const auto& events = rows.at("before the submit");
   REQUIRE(events.size() == 12);

@@ -14,8 +14,9 @@
 
 using namespace troupe::core;
 using troupe::core::testing::make_submit;
-using troupe::core::testing::readme_rows;
+
 using troupe::core::testing::roomy_limits;
+using troupe::core::testing::state_rows;
 
 namespace {
 
@@ -283,7 +284,7 @@ std::string seen(const bench& b, std::uint64_t ignored_before) {
 
 TEST_CASE("scheduler: every state x event cell does what the table in actors/STATES.md says",
           "[core]") {
-  const auto rows = readme_rows();
+  const auto rows = state_rows("state");
   REQUIRE(rows.contains("state"));
   REQUIRE(rows.at("state") == events);
   int cells = 0;
@@ -309,7 +310,7 @@ TEST_CASE("scheduler: every state x event cell does what the table in actors/STA
 }
 
 TEST_CASE("scheduler: the table has a row for every state and every state is fired", "[core]") {
-  const auto rows = readme_rows();
+  const auto rows = state_rows("state");
   for (int i = 0; i < request_state_count; ++i) {
     const auto state = static_cast<request_state>(i);
     INFO(name_of(state));

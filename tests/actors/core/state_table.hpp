@@ -17,13 +17,14 @@ inline std::string trimmed(std::string s) {
   return from == std::string::npos ? "" : s.substr(from, to - from + 1);
 }
 
-inline std::map<std::string, std::vector<std::string>> readme_rows() {
+/// Of the table whose first row begins with `first`.
+inline std::map<std::string, std::vector<std::string>> state_rows(const std::string& first) {
   std::ifstream in(troupe::test::source_dir() + "/actors/STATES.md");
   REQUIRE(in.good());
   std::map<std::string, std::vector<std::string>> rows;
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
-    if (line.rfind("| state |", 0) == 0) inside = true;
+    if (line.rfind("| " + first + " |", 0) == 0) inside = true;
     if (inside && line.rfind("|", 0) != 0) break;
     if (!inside) continue;
     std::vector<std::string> cells;
