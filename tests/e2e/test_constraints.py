@@ -2,8 +2,6 @@
 the same alone, among others and behind a preemption. Words are cut out of the model's own answers, so that the tests
 hold for any model."""
 
-import json
-
 import pytest
 
 from troupe_process import TroupeProcess, words
@@ -110,11 +108,7 @@ def test_p3_constrained_answers_are_the_same_after_a_preemption():
                   for i in range(5)]
         alone = [server.text(prompts[i], 80, **fields[i]) for i in range(5)]
         assert server.value("troupe_num_preemptions_total") == 0
-        connections = [server.begin("http", prompts[i], 80, **fields[i]) for i in range(5)]
-        together = []
-        for http in connections:
-            assert http.read_head() == 200
-            together.append(json.loads(http.read_body())["choices"][0]["text"])
+        together = server.texts_at_once([(prompts[i], 80, fields[i]) for i in range(5)])
         assert server.value("troupe_num_preemptions_total") > 0
         assert together == alone
     finally:

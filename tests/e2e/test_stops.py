@@ -1,7 +1,6 @@
 """How answers stop and what bends them: stop strings streamed and plain, boundaries, repetition, low confidence,
 penalties. Stops are cut out of the model's own answers, so that the tests hold for any model and instruction set."""
 
-import json
 import math
 
 import pytest
@@ -282,11 +281,7 @@ def test_c130_penalties_are_the_same_after_a_preemption():
     try:
         alone = [ask(server, i) for i in range(5)]
         assert server.value("troupe_num_preemptions_total") == 0
-        connections = [server.begin("http", prompts[i], 80, seed=i, **fields) for i in range(5)]
-        together = []
-        for http in connections:
-            assert http.read_head() == 200
-            together.append(json.loads(http.read_body())["choices"][0]["text"])
+        together = server.texts_at_once([(prompts[i], 80, {"seed": i} | fields) for i in range(5)])
         assert server.value("troupe_num_preemptions_total") > 0
         assert together == alone
     finally:

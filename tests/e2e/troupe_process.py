@@ -100,6 +100,15 @@ class TroupeProcess:
     def text(self, prompt, max_tokens, **fields):
         return self.complete(prompt, max_tokens, **fields)["choices"][0]["text"]
 
+    def texts_at_once(self, requests):
+        """Texts of requests (prompt, max_tokens, fields) that all run side by side."""
+        connections = [self.begin("http", prompt, tokens, **fields) for prompt, tokens, fields in requests]
+        texts = []
+        for http in connections:
+            assert http.read_head() == 200
+            texts.append(json.loads(http.read_body())["choices"][0]["text"])
+        return texts
+
     def begin(self, transport, prompt, max_tokens, **fields):
         """Sends one generation and returns its open connection: `sse`, `http` (plain reply) or `ws`."""
         if transport == "ws":
