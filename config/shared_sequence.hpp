@@ -4,8 +4,8 @@
 //   writer  [ a b c d | e . . . ]   one buffer, five places taken
 //   reader  [ a b c d |             an older copy of the value: its size is its own
 //
-// Whoever appends first behind the last place taken gets that place; any other copy that appends
-// takes a buffer of its own. What a copy sees, nobody writes any more, so copies may be read and
+// The first copy to append behind the last place taken gets that place; any other that appends
+// takes a buffer of its own. What a copy holds is never written again, so copies may be read and
 // appended to from different threads; one object belongs to one thread at a time.
 #pragma once
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Memory of the host that a device copies blocks to and from. A device with a memory of its own
 // hands out page-locked memory, which it can reach while its host's threads do something else;
-// others hand out plain memory. Owned by whoever asked for it; may outlive the backend.
+// others hand out plain memory. Owned by the caller that asked for it; may outlive the backend.
 #pragma once
 #include <cstddef>
 #include <memory>

@@ -1,6 +1,6 @@
 // The arrays one step needs and the values it answers. Plain data: made by the executor from a step
 // plan, consumed by a backend; copyable, no framework types. What a sequence keeps from step to
-// step is shared with whoever planned it, not copied.
+// step is shared with its planner, not copied.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -47,7 +47,7 @@ std::uint64_t checksum64(std::span<const std::byte> bytes) {
     std::memcpy(rest, bytes.data() + at, bytes.size() - at);
     fold_line(sums, rest, all);
   }
-  std::uint64_t sum = mixed(bytes.size());  // tells a short tail from its zero padding
+  std::uint64_t sum = mixed(bytes.size());  // so that a short tail and its zero padding differ
   for (const std::uint64_t lane : sums) sum = mixed(sum ^ lane);
   return sum;
 }

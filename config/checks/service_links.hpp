@@ -1,6 +1,6 @@
 // Kubernetes gives each pod variables for every Service of its namespace ("service links", after
-// Docker's links): for a Service called `troupe` they begin with TROUPE_, as our settings do. Tells
-// the two apart. Pure.
+// Docker's links): for a Service called `troupe` they begin with TROUPE_, as our settings do.
+// Recognises them by name and value. Pure.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // A model file, opened and checked: what sessions (tokenizer, template) and devices (weights) are
-// made from. Owned together by all of them; nobody changes it once it is shared.
+// made from. Owned together by all of them; never changed once it is shared.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
 // Which object id names which running generations, so that any connection can cancel by id; and a
-// bounded memory of the ids that have ended, so that a late cancel is told from an unknown id.
+// bounded memory of the ids that have ended, so that a late cancel differs from an unknown id.
 // Thread-safe. Holds generations weakly.
 #pragma once
 #include <cstddef>
