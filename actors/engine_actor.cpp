@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "actors/fail_stop.hpp"
-#include "actors/text_requests.hpp"
+#include "actors/session/text_requests.hpp"
 
 namespace troupe {
 namespace {

@@ -17,12 +17,12 @@
 #include "actors/engine_actor.hpp"
 #include "actors/executor_actor.hpp"
 #include "actors/mover_actor.hpp"
-#include "actors/prompt.hpp"
 #include "actors/runtime/runtime_actors.hpp"
 #include "actors/runtime/runtime_probe.hpp"
 #include "actors/runtime/runtime_system.hpp"
 #include "actors/scheduler_actor.hpp"
-#include "actors/session_actor.hpp"
+#include "actors/session/prompt.hpp"
+#include "actors/session/session_actor.hpp"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "config/checks/host_address.hpp"
-#include "config/option_value.hpp"
+#include "config/options/option_value.hpp"
 #include "config/origin_pattern.hpp"
 
 namespace troupe {

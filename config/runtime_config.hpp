@@ -1,6 +1,6 @@
-// Every setting of `troupe serve` with its default, as a plain struct. config/option_table gives
-// each a name and a range, config/load_config fills it; read-only afterwards. Knows nothing of
-// actors, sockets or models.
+// Every setting of `troupe serve` with its default, as a plain struct. config/options/option_table
+// gives each a name and a range, config/options/load_config fills it; read-only afterwards. Knows
+// nothing of actors, sockets or models.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -10,7 +10,7 @@
 #include "actors/core/blocks/block_ledger.hpp"
 #include "actors/core/scheduler_machine.hpp"
 #include "config/bytes/checksum.hpp"
-#include "tests/actors/core/session_bench.hpp"
+#include "tests/actors/core/session/session_bench.hpp"
 
 using namespace troupe;
 using namespace troupe::core;

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "config/load_config.hpp"
 #include "config/nearest.hpp"
+#include "config/options/load_config.hpp"
 #include "tools/cli/estimate.hpp"
 #include "tools/cli/inspect.hpp"
 

@@ -17,7 +17,7 @@ install(TARGETS troupe_runtime troupe_actors troupe_core troupe_gpu troupe_cpu t
 install(DIRECTORY actors config gpu DESTINATION include/troupe FILES_MATCHING PATTERN "*.hpp" PATTERN "gpu/cpu" EXCLUDE
   PATTERN "*_actor.hpp" EXCLUDE PATTERN "actors/runtime" EXCLUDE PATTERN "actors/fail_stop.hpp" EXCLUDE
   PATTERN "actors/embedding/client_sink.hpp" EXCLUDE PATTERN "actors/host_memory.hpp" EXCLUDE
-  PATTERN "actors/prompt.hpp" EXCLUDE PATTERN "actors/clock.hpp" EXCLUDE)
+  PATTERN "actors/session/prompt.hpp" EXCLUDE PATTERN "actors/clock.hpp" EXCLUDE)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 install(EXPORT troupe_targets FILE troupe_targets.cmake NAMESPACE troupe:: DESTINATION ${package_folder})

@@ -7,8 +7,8 @@
 #include <optional>
 #include <type_traits>
 
-#include "actors/core/prompt_reading.hpp"
 #include "actors/core/scheduler_machine.hpp"
+#include "actors/core/session/prompt_reading.hpp"
 #include "tests/actors/core/scheduler_world.hpp"
 #include "tests/actors/core/state_table.hpp"
 

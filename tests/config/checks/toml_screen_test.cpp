@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "config/config_file.hpp"
+#include "config/options/config_file.hpp"
 
 using namespace troupe;
 

@@ -16,9 +16,9 @@
 
 #include "actors/core/blocks/block_ledger.hpp"
 #include "actors/core/blocks/move_ledger.hpp"
-#include "actors/core/prompt_reading.hpp"
 #include "actors/core/scheduler_machine.hpp"
-#include "actors/core/session_machine.hpp"
+#include "actors/core/session/prompt_reading.hpp"
+#include "actors/core/session/session_machine.hpp"
 #include "tests/sim/explorer/scenario.hpp"
 
 namespace troupe::core::sim {

@@ -20,7 +20,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SCHEDULER, SESSION, ALLOCATOR, EXECUTOR, MOVER = (
     f"actors/{role}_actor.cpp" for role in ("scheduler", "session", "allocator", "executor", "mover"))
-CHOICE = "actors/session_choice.cpp"
+CHOICE = "actors/session/session_choice.cpp"
 
 # name, file, text, replacement
 FAULTS = [

@@ -21,7 +21,7 @@
 
 #include "actors/host_memory.hpp"
 #include "actors/scheduler_actor.hpp"
-#include "actors/session_actor.hpp"
+#include "actors/session/session_actor.hpp"
 #include "tests/sim/shells/choices.hpp"
 #include "tests/sim/shells/device.hpp"
 #include "tests/sim/shells/reader.hpp"
