@@ -44,7 +44,7 @@ class ws_lane {
 
   /// Nothing that waits will run.
   void drop_waiting() { waiting_.clear(); }
-  /// Cancels the active response; its last events still go out.
+  /// Cancels the active response. The connection is closing, so its last events are not sent.
   void cancel_active(core::end_reason, core::time_us seen_at);
   /// The client is gone: the active response ends here, and nothing more is said about it.
   /// How far it was, if there was one.
