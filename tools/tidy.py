@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The house rules that a machine can check: who may include whom, what pure files must not see, file lengths,
-files of a folder, folder READMEs, where each source is tested, leftovers. Prints one line per violation; exit code 1 when there is one.
+files of a folder, folder READMEs, where each source is tested, paths in backticks that are not there, leftovers. Prints one line per violation; exit code 1 when there is one.
 
     tools/tidy.py              checks this checkout (tracked and new files, not ignored ones)
     tools/tidy.py --self-test  plants one violation of each rule in a copy and expects it to be found
@@ -56,6 +56,7 @@ BEFORE_PATH = r"(?<![\w./$}~*-])"
 MACHINE_PATH = re.compile(BEFORE_PATH + r"/(work|root|home|tmp)/\w")
 CHECKOUT_PATH = re.compile(BEFORE_PATH + r"/(work)/\w")  # tests and tools may name the others
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX)\b")
+NAMED_PATH = re.compile(r"`([\w.-]+/[\w./*-]+)`")
 README_FOLDERS = ("actors", "gpu", "net", "config", "tests", "examples", "tools", "tests/e2e")
 
 
@@ -107,6 +108,21 @@ def file_violations(name, text):
             yield "names a path of one machine: /work"
 
 
+def names_and_folders(names):
+    """All that a path in a text may name: files, files without their suffix, folders."""
+    have = {*names, *(name.rpartition(".")[0] for name in names)}
+    return have | {str(folder) for name in names for folder in pathlib.PurePosixPath(name).parents}
+
+
+def missing_paths(name, text, have):
+    """Paths in backticks, from the file's folder or one above it on, whose first part is a folder there and which name nothing."""
+    for path in NAMED_PATH.findall(text):
+        starts = [folder for folder in pathlib.PurePosixPath(name).parents if str(folder / path.partition("/")[0]) in have]
+        whole = [str(folder / path.removesuffix(".*").rstrip("/")) for folder in starts]
+        if whole and not any(one in have or "*" in one and fnmatch.filter(have, one) for one in whole):
+            yield f"names {path}, which is not there"
+
+
 def sibling_violations(names):
     paths = map(pathlib.PurePosixPath, names)
     folders = collections.Counter(str(path.parent) for path in paths if path.name not in ("README.md", "CMakeLists.txt"))
@@ -152,12 +168,15 @@ def violations(root):
         if not (root / folder / "README.md").is_file():
             found.append(f"{folder}: no README.md, the folder's contract")
     names = tracked(root)
+    have = names_and_folders(names)
     for name in names:
         try:
             text = (root / name).read_text()
         except UnicodeDecodeError:
             continue
         found += [f"{name}: {what}" for what in file_violations(name, text)]
+        if pathlib.PurePosixPath(name).suffix in SOURCE | {".md"}:
+            found += [f"{name}: {what}" for what in missing_paths(name, text, have)]
     return found
 
 
@@ -183,6 +202,8 @@ PLANTED = {
     "net/planted_once.hpp": "struct planted {};\n",
     "net/planted_long.cpp": "int planted();\n" * (MAX_LINES + 1),
     "gpu/cpu/planted_long.cpp": "int planted();\n" * (MAX_KERNEL_LINES + 1),
+    "net/planted_page.md": "Beside `net/README.md` stands `net/planted.hpp`.\n",
+    "net/planted_comment.hpp": "#pragma once\n// See `net/wire`.\n",
     "config/planted_note.cpp": "// TO" + "DO: later\n",
     "config/planted_path.cpp": 'const char* planted = "/ro' + 'ot/model";\n',
 }

@@ -1,7 +1,7 @@
 // From what a client sent to token ids: chat template, special tokens by trust, bos. Pure work over
 // a loaded model, in slices: sessions share their threads with everybody, and the synchronous
 // /tokenize ends when the runtime stops. When to go on, and when a prompt is too long, is decided
-// by core/prompt_reading.
+// by core/session/prompt_reading.
 #pragma once
 #include <cstdint>
 #include <optional>
