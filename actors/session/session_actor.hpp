@@ -1,7 +1,7 @@
-// One request's actor: reads the prompt (core/session/prompt_reading) once for all its choices, submits it,
-// passes what the scheduler and the client say on to the choice it is about, and sends what that
-// answers. Decides nothing itself; never talks to allocator or executor; quits when the scheduler
-// has ended every choice.
+// One request's actor: reads the prompt (core/session/prompt_reading) once for all its choices,
+// submits it, passes what the scheduler and the client say on to the choice it is about, and sends
+// what that answers. Decides nothing itself; never talks to allocator or executor; quits when the
+// scheduler has ended every choice.
 #pragma once
 #include <memory>
 #include <mutex>

@@ -62,8 +62,8 @@ class session_machine {
  public:
   explicit session_machine(session_options);
 
-  /// The request ended while its prompt was read (core/session/prompt_reading): the scheduler never heard
-  /// of it, so no `ended` follows.
+  /// The request ended while its prompt was read (core/session/prompt_reading): the scheduler never
+  /// heard of it, so no `ended` follows.
   void on_unsubmitted_end(end_reason why, session_effects&);
   void on(const admitted&, session_effects&);
   void on(const refused&, session_effects&);
