@@ -10,8 +10,7 @@ namespace troupe {
 /// Index into the model's vocabulary.
 using token_id = std::int32_t;
 
-/// Defaults are OpenAI's. Ranges are enforced where a request enters (`net/api/wire_sampling`), not
-/// here.
+/// Defaults are OpenAI's. Ranges are enforced where a request enters (`net/api`), not here.
 struct sampling_params {
   float temperature = 1.0f;         ///< 0 = greedy
   float top_p = 1.0f;               ///< 0 = only the top token
