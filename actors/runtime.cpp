@@ -6,7 +6,6 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -18,143 +17,16 @@
 #include "actors/executor_actor.hpp"
 #include "actors/mover_actor.hpp"
 #include "actors/runtime/runtime_actors.hpp"
+#include "actors/runtime/runtime_limits.hpp"
 #include "actors/runtime/runtime_probe.hpp"
 #include "actors/runtime/runtime_system.hpp"
+#include "actors/runtime/session_start.hpp"
+#include "actors/runtime/supervisor.hpp"
 #include "actors/scheduler_actor.hpp"
 #include "actors/session/prompt.hpp"
 #include "actors/session/session_actor.hpp"
 
 namespace troupe {
-namespace {
-
-/// Keeps the first time only: several events may report the same client as gone.
-void note(std::atomic<core::time_us>& time, core::time_us seen) {
-  core::time_us none = 0;
-  time.compare_exchange_strong(none, seen);
-}
-
-/// The caller's handle of one session.
-class session_handle final : public core::generation {
- public:
-  session_handle(core::request_id id, protocol::session_actor session, shared_phase phase,
-                 shared_time left_at)
-      : id_(id),
-        session_(std::move(session)),
-        phase_(std::move(phase)),
-        left_at_(std::move(left_at)) {}
-  core::request_id id() const override { return id_; }
-  core::life_phase phase() const override { return *phase_; }
-  void delivered() override { caf::anon_send(session_, protocol::delivered{id_}); }
-  void cancel(core::end_reason why, core::time_us seen_at) override {
-    note(*left_at_, seen_at);
-    caf::anon_send(session_, core::cancel{id_, why, seen_at});
-  }
-
- private:
-  core::request_id id_;
-  protocol::session_actor session_;
-  shared_phase phase_;
-  shared_time left_at_;
-};
-
-/// Handle of a request that came after the runtime had ended: it ended before it began.
-class ended_handle final : public core::generation {
- public:
-  explicit ended_handle(core::request_id id) : id_(id) {}
-  core::request_id id() const override { return id_; }
-  core::life_phase phase() const override { return core::life_phase::done; }
-  void delivered() override {}
-  void cancel(core::end_reason, core::time_us) override {}
-
- private:
-  core::request_id id_;
-};
-
-/// Monitors the engine's actors; the first death is fatal.
-caf::behavior supervisor(caf::event_based_actor* self,
-                         const std::vector<caf::strong_actor_ptr>& watched,
-                         const std::shared_ptr<scheduler_gauges>& gauges, core::observer* watcher,
-                         const std::function<void(const std::string&)>& on_fatal) {
-  constexpr const char* roles[] = {"scheduler", "allocator", "executor", "mover"};
-  std::vector<caf::actor_addr> addresses;
-  for (const auto& actor : watched) {
-    addresses.push_back(caf::actor_cast<caf::actor_addr>(actor));
-    self->monitor(addresses.back());
-  }
-  self->set_down_handler([=](const caf::down_msg& down) {
-    // Before the runtime ends its own actors it sets `failed`, so that their exits are no fault.
-    if (gauges->failed || down.reason == caf::exit_reason::user_shutdown) return;
-    gauges->set_over(gauges->failed);
-    const auto found =
-        std::find(addresses.begin(), addresses.end(), down.source) - addresses.begin();
-    try {
-      on_fatal(std::string("the ") + roles[std::min<std::ptrdiff_t>(found, 3)] +
-               " died: " + caf::to_string(down.reason));
-    } catch (...) {
-      watcher->on_violation("on_fatal has thrown");
-    }
-  });
-  return {[](const protocol::begin&) {}};
-}
-
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-core::model_card make_card(const runtime_config& config, const gpu::loaded_model& model,
-                           const core::scheduler_limits& limits) {
-  core::model_card card;
-  card.name = config.served_model_names.empty()
-                  ? std::filesystem::path(config.model).stem().string()
-                  : config.served_model_names.front();
-  card.context = limits.effective_context();
-  card.model_context = limits.model_context;
-  card.created = unix_seconds();
-  card.vocab = model.config.vocab;
-  if (model.vocabulary.bos() >= 0) card.bos = model.vocabulary.bytes(model.vocabulary.bos());
-  if (const auto eos = model.file.find_uint("tokenizer.ggml.eos_token_id"))
-    card.eos = model.vocabulary.bytes(static_cast<token_id>(*eos));
-  if (const auto* text = model.file.find_string("tokenizer.chat_template"))
-    card.chat_template = *text;
-  return card;
-}
-
-/// Preempted sequences go to a host tier.
-bool parks(const runtime_config& config) {
-  return config.kv_offloading_bytes > 0 && config.preemption != "recompute";
-}
-
-std::uint64_t to_ms(double seconds) {
-  return static_cast<std::uint64_t>(seconds * 1000.0);
-}
-
-}  // namespace
-
-core::scheduler_limits make_limits(const runtime_config& config, const gpu::loaded_model& model,
-                                   const gpu::device_info& device) {
-  core::scheduler_limits limits;
-  limits.max_num_seqs = config.max_num_seqs;
-  limits.max_num_batched_tokens = config.max_num_batched_tokens;
-  limits.max_step_us = std::uint64_t{config.max_step_ms} * 1000;
-  limits.max_num_queued_reqs = config.max_num_queued_reqs;
-  limits.block_size = device.kv.block_size;
-  limits.num_blocks = device.kv.num_blocks();
-  limits.model_context = config.max_model_len == 0
-                             ? model.config.context
-                             : std::min(model.config.context, config.max_model_len);
-  limits.end_tokens = model.vocabulary.end_tokens();
-  limits.vocab = model.config.vocab;
-  limits.deadlines = {to_ms(config.queue_timeout_s), to_ms(config.first_token_timeout_s),
-                      to_ms(config.request_timeout_s)};
-  limits.prefix_caching = config.enable_prefix_caching;
-  limits.stall_limit_us = to_ms(config.reader_stall_timeout_s) * 1000;
-  limits.park = parks(config);
-  limits.move_chunk_blocks = config.kv_transfer_chunk_blocks;
-  limits.move_limit_us = to_ms(config.kv_transfer_timeout_s) * 1000;
-  return limits;
-}
 
 struct runtime::impl {
   /// `host_system` null: the runtime makes a system of its own.
@@ -283,33 +155,7 @@ std::vector<std::shared_ptr<core::generation>> runtime::submit_choices(
     clients.push_back({core::request_id{++impl_->last_request}, request, choice.seed, choice.sink,
                        std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued),
                        std::make_shared<std::atomic<core::time_us>>(0)});
-  std::vector<std::shared_ptr<core::generation>> handles;
-  const auto session = impl_->actors.spawn(session_actor, impl_->context, clients);
-  if (session) caf::anon_send(session, protocol::begin{});
-  for (const auto& client : clients) {
-    const auto sink = client.sink.lock();
-    if (!session) {
-      core::generation_end end;
-      end.reason = core::end_reason::shutdown;
-      end.message = "the runtime is shutting down";
-      if (sink) sink->end(std::move(end));
-      handles.push_back(std::make_shared<ended_handle>(client.id));
-      continue;
-    }
-    // Weak: a client may keep its sink long after the end, and must not keep the session.
-    if (sink)
-      sink->when_dropped([id = client.id, left_at = client.left_at,
-                          weak = caf::actor_cast<caf::weak_actor_ptr>(session)] {
-        const auto seen = to_time_us(std::chrono::steady_clock::now());
-        note(*left_at, seen);
-        if (const auto alive = weak.lock())
-          caf::anon_send(caf::actor_cast<protocol::session_actor>(alive),
-                         core::cancel{id, core::end_reason::client_gone, seen});
-      });
-    handles.push_back(
-        std::make_shared<session_handle>(client.id, session, client.phase, client.left_at));
-  }
-  return handles;
+  return start_session(impl_->actors, impl_->context, clients);
 }
 
 core::engine_probe* runtime::probe() {
@@ -322,18 +168,8 @@ const core::scheduler_limits& runtime::limits() const {
   return impl_->limits;
 }
 
-// From atomics alone: health must answer when the scheduler's mailbox does not.
 core::engine_health runtime::health() const {
-  const auto& gauges = *impl_->gauges;
-  core::engine_health health;
-  health.failed = gauges.failed;
-  health.draining = gauges.draining;
-  health.running = gauges.running;
-  health.waiting = gauges.waiting;
-  if (gauges.busy)
-    health.stalled_us =
-        static_cast<std::uint64_t>(std::max<core::time_us>(0, now() - gauges.progress_at));
-  return health;
+  return impl_->gauges->health(now());
 }
 
 // Synchronous, on the caller's thread, in slices so that a giant text does not hold up a shutdown.

@@ -23,10 +23,6 @@ class actor_system;
 
 namespace troupe {
 
-/// The limits the scheduler works under, from configuration, model and device.
-core::scheduler_limits make_limits(const runtime_config&, const gpu::loaded_model&,
-                                   const gpu::device_info&);
-
 class runtime final : public core::generation_engine {
  public:
   /// Threads that a runtime with a CAF system of its own starts in all.

@@ -41,7 +41,7 @@ LAYERS = {
     "net/": ("config/", "actors/api/", "net/"),
 }
 OURS = ("actors/", "gpu/", "net/", "config/", "tests/", "examples/", "tools/")
-CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/(session/)?\w+_actor\.[hc]pp$|actors/runtime\.[hc]pp$|actors/runtime/|actors/embedding/caf_system\.[hc]pp$|actors/fail_stop\.[hc]pp$|"
+CAF_ALLOWED = re.compile(r"^(actors/protocol/|actors/(session/)?\w+_actor\.[hc]pp$|actors/runtime\.[hc]pp$|actors/(runtime|scheduler)/|actors/embedding/caf_system\.[hc]pp$|actors/fail_stop\.[hc]pp$|"
                          r"tests/actors/|tests/sim/shells/|tests/support/|examples/)")
 BOOST_ALLOWED = re.compile(r"^(net/|tests/net/|tools/chaos/|tools/client/|tools/bench/)")
 PURE = re.compile(r"^actors/(api|core)/")

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "actors/runtime.hpp"
+#include "actors/runtime/runtime_limits.hpp"
 #include "tests/support/temporary_file.hpp"
 #include "tests/support/tiny_llama.hpp"
 
