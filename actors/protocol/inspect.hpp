@@ -127,7 +127,8 @@ struct codec {
       std::uint8_t i = 0;
       ((i++ == which ? void(x.template emplace<Ts>()) : void()), ...);
     }
-    return std::visit([this](auto& alternative) { return one(alternative); }, x);
+    // "this->": clang finds no use of it otherwise in a generic lambda.
+    return std::visit([this](auto& alternative) { return this->one(alternative); }, x);
   }
 };
 

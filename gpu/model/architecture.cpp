@@ -202,10 +202,10 @@ std::span<const architecture> architectures() {
   return rows;
 }
 
-const architecture* find_architecture(std::string_view name, std::span<const architecture> rows) {
+const architecture* find_architecture(std::string_view name, std::span<const architecture> among) {
   const auto found =
-      std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; });
-  return found == rows.end() ? nullptr : &*found;
+      std::find_if(among.begin(), among.end(), [&](const auto& row) { return row.name == name; });
+  return found == among.end() ? nullptr : &*found;
 }
 
 std::string lacking(const ability_set& needed, const ability_set& computed) {

@@ -38,7 +38,7 @@ struct host_config : caf::actor_system_config {
   explicit host_config(const char* policy = nullptr) {
     add_message_types<caf::id_block::host_types>();
     add_to(*this);
-    if (policy) set("scheduler.policy", caf::atom_from_string(policy));
+    if (policy) set("scheduler.policy", caf::atom_from_string(std::string(policy)));
   }
 };
 
