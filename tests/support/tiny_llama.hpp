@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,8 +74,10 @@ inline block_shape block_shape_of(std::uint32_t type) {
       return {256, 7.5f, 140, 257.0f};
     case 13:  // Q5_K
       return {256, 15.5f, 172, 528.0f};
-    default:  // Q6_K: scales -128..127, codes -32..31
+    case 14:  // Q6_K: scales -128..127, codes -32..31
       return {256, 0.0f, 208, 1366.0f, true};
+    default:
+      throw std::invalid_argument("block_shape_of lacks type " + std::to_string(type));
   }
 }
 

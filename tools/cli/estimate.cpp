@@ -41,10 +41,6 @@ constexpr std::array numbers{
 
 // For the arithmetic alone, beside those that a device stores.
 constexpr std::array kv_types{gpu::kv_f16, gpu::kv_bf16, gpu::kv_f32, gpu::kv_int8};
-constexpr std::array weight_types{
-    gpu::tensor_type::f32,  gpu::tensor_type::f16,  gpu::tensor_type::bf16,
-    gpu::tensor_type::q8_0, gpu::tensor_type::q6_k, gpu::tensor_type::q5_k,
-    gpu::tensor_type::q4_k, gpu::tensor_type::q4_1, gpu::tensor_type::q4_0};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -60,7 +56,8 @@ std::string kv_type_names() {
 
 std::string weight_type_names() {
   std::string out;
-  for (const auto type : weight_types) out += (out.empty() ? "" : ", ") + lower(gpu::name_of(type));
+  for (const auto type : gpu::loadable_types())
+    out += (out.empty() ? "" : ", ") + lower(gpu::name_of(type));
   return out;
 }
 
@@ -175,6 +172,7 @@ void read_dimensions(arguments& a, memory_estimate& e) {
   e.ffn = a.number("ffn", 0);
   if (e.context == 0) e.context = 4096;
   const auto type = a.text("--weight-type").empty() ? "f16" : lower(a.text("--weight-type"));
+  const auto weight_types = gpu::loadable_types();
   const auto found = std::find_if(weight_types.begin(), weight_types.end(),
                                   [&](auto one) { return lower(gpu::name_of(one)) == type; });
   if (found == weight_types.end())

@@ -97,22 +97,68 @@ block_codes six_bits(const std::byte* in, std::uint32_t block) {
 }  // namespace
 
 bool has_block_codes(tensor_type type) {
-  return type == tensor_type::q5_0 || type == tensor_type::q5_1 || type == tensor_type::q4_k ||
-         type == tensor_type::q5_k || type == tensor_type::q6_k;
+  switch (type) {
+    case tensor_type::q5_0:
+    case tensor_type::q5_1:
+    case tensor_type::q4_k:
+    case tensor_type::q5_k:
+    case tensor_type::q6_k:
+      return true;
+    case tensor_type::f32:
+    case tensor_type::f16:
+    case tensor_type::bf16:
+    case tensor_type::q4_0:
+    case tensor_type::q4_1:
+    case tensor_type::q8_0:
+      break;
+  }
+  return false;
 }
 
 bool has_minimum(tensor_type type) {
-  return type == tensor_type::q5_1 || type == tensor_type::q4_k || type == tensor_type::q5_k;
+  switch (type) {
+    case tensor_type::q5_1:
+    case tensor_type::q4_k:
+    case tensor_type::q5_k:
+      return true;
+    case tensor_type::q5_0:
+    case tensor_type::q6_k:
+    case tensor_type::f32:
+    case tensor_type::f16:
+    case tensor_type::bf16:
+    case tensor_type::q4_0:
+    case tensor_type::q4_1:
+    case tensor_type::q8_0:
+      break;
+  }
+  return false;
 }
 
 block_codes read_block(tensor_type type, const std::byte* row, std::uint32_t block) {
   const std::size_t bytes = block_bytes(type);
-  if (type == tensor_type::q5_0 || type == tensor_type::q5_1) {
-    return five_bits(row + block * bytes, type == tensor_type::q5_1);
-  }
+  const std::byte* own = row + block * bytes;
   const std::byte* super = row + block / blocks_of_super * bytes;
-  if (type == tensor_type::q6_k) return six_bits(super, block % blocks_of_super);
-  return four_or_five_bits(super, block % blocks_of_super, type == tensor_type::q5_k);
+  const std::uint32_t part = block % blocks_of_super;
+  switch (type) {
+    case tensor_type::q5_0:
+      return five_bits(own, false);
+    case tensor_type::q5_1:
+      return five_bits(own, true);
+    case tensor_type::q4_k:
+      return four_or_five_bits(super, part, false);
+    case tensor_type::q5_k:
+      return four_or_five_bits(super, part, true);
+    case tensor_type::q6_k:
+      return six_bits(super, part);
+    case tensor_type::f32:
+    case tensor_type::f16:
+    case tensor_type::bf16:
+    case tensor_type::q4_0:
+    case tensor_type::q4_1:
+    case tensor_type::q8_0:
+      break;
+  }
+  return {};  // has_block_codes says no
 }
 
 }  // namespace troupe::gpu

@@ -10,7 +10,7 @@
 
 namespace troupe::gpu {
 
-/// The form a loadable type is packed into: its own, but Q5_0 is packed as q8_0 and Q5_1 as q5_k.
+/// The form a loadable type is packed into: its own, or one that has room for all its bits.
 weight_kind panel_kind(tensor_type);
 /// The shape of the packed form; `data` still null. `cols` is a multiple of the type's block.
 packed_matrix packed_shape(tensor_type type, std::uint32_t rows, std::uint32_t cols);

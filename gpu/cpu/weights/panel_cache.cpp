@@ -91,9 +91,8 @@ struct panel_cache::header {
 std::uint64_t packing_checksum() {
   constexpr std::uint32_t rows = panel_rows + 3, cols = 256;
   std::vector<std::uint64_t> sums;
-  for (std::uint32_t number = 0; number < 64; ++number) {
-    const auto type = static_cast<tensor_type>(number);
-    if (!loadable(type)) continue;
+  for (const tensor_type type : loadable_types()) {
+    const auto number = static_cast<std::uint32_t>(type);
     // Bytes below 0x40: no field is a NaN or an infinity, whatever the type.
     std::vector<std::byte> in(rows * file_row_bytes(type, cols));
     // A linear congruential generator (Numerical Recipes): any fixed sequence would do.

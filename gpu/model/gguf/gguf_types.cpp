@@ -50,12 +50,20 @@ bool loadable(tensor_type type) {
   return false;
 }
 
+std::vector<tensor_type> loadable_types() {
+  std::vector<tensor_type> out;
+  for (std::uint32_t number = 0; number < std::size(types); ++number) {
+    const auto type = static_cast<tensor_type>(number);
+    if (loadable(type)) out.push_back(type);
+  }
+  return out;
+}
+
 std::string loadable_names() {
   std::string out, last;
-  for (std::uint32_t number = 0; number < std::size(types); ++number) {
-    if (!loadable(static_cast<tensor_type>(number))) continue;
+  for (const auto type : loadable_types()) {
     if (!last.empty()) out += (out.empty() ? "" : ", ") + last;
-    last = types[number].name;
+    last = name_of(type);
   }
   return out + " and " + last;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::gpu {
 
@@ -24,7 +25,9 @@ enum class tensor_type : std::uint32_t {
 
 /// Whether a device can compute with it: one of the named ones.
 bool loadable(tensor_type);
-/// The loadable ones, to say what is supported: "F32, F16, ... and BF16".
+/// All of them, in the order of their numbers.
+std::vector<tensor_type> loadable_types();
+/// Their names, to say what is supported: "F32, F16, ... and BF16".
 std::string loadable_names();
 
 // These take any number.

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "gpu/model/gguf/gguf_types.hpp"
 #include "tests/support/temporary_file.hpp"
 #include "tests/support/tiny_llama.hpp"
 
@@ -94,6 +95,13 @@ TEST_CASE("estimate: the weights of a 7B are 6.7 thousand million parameters", "
   // As panels its codes stay 4 bits and its scales become 32: 6 bits a weight, not the file's 4.5.
   CHECK(numbers(plus(given, {"--weight-type", "q4_k"}))["weight_bytes"] ==
         matrices / 8 * 6 + 4 * norms);
+  // Every type that a model file may have, also those that share another one's panels.
+  CHECK(numbers(plus(given, {"--weight-type", "q5_0"}))["weight_bytes"] ==
+        matrices / 32 * 34 + 4 * norms);
+  for (const auto type : gpu::loadable_types()) {
+    CHECK(numbers(plus(given, {"--weight-type", gpu::name_of(type)}))["weight_bytes"] >
+          matrices / 2);
+  }
   const auto all = numbers(given);
   CHECK(all["total_bytes"] == all["weight_bytes"].get<std::uint64_t>() +
                                   all["pool_bytes"].get<std::uint64_t>() +

@@ -9,11 +9,6 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr tensor_type types[] = {tensor_type::f32,  tensor_type::f16,  tensor_type::bf16,
-                                 tensor_type::q4_0, tensor_type::q4_1, tensor_type::q5_0,
-                                 tensor_type::q5_1, tensor_type::q8_0, tensor_type::q4_k,
-                                 tensor_type::q5_k, tensor_type::q6_k};
-
 /// The type's block, or 32.
 std::uint32_t column_step(tensor_type type) {
   return std::max(32u, block_elements(type));
@@ -64,7 +59,7 @@ std::uint32_t check_matmul(const kernel_table& kernels, tensor_type type, std::u
 
 TEST_CASE("matmul: every type, row count and odd size equals the sum in double", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
-    for (const tensor_type type : types) {
+    for (const tensor_type type : loadable_types()) {
       const std::uint32_t step = column_step(type);
       for (std::uint32_t rows = 1; rows <= 19; ++rows) {
         INFO(name_of(type) << ", rows " << rows);
@@ -107,7 +102,7 @@ TEST_CASE("matmul: the largest codes do not overflow", "[gpu]") {
 
 TEST_CASE("matmul: a row's bits do not depend on the rows beside it", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
-    for (const tensor_type type : types) {
+    for (const tensor_type type : loadable_types()) {
       INFO(name_of(type));
       const std::uint32_t cols = 5 * column_step(type);
       const test_matrix m = random_matrix(type, 48, cols, 5);
@@ -126,7 +121,7 @@ TEST_CASE("matmul: a row's bits do not depend on the rows beside it", "[gpu]") {
 
 TEST_CASE("gate_up: silu(gate) * up, in floats and in codes", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
-    for (const tensor_type type : types) {
+    for (const tensor_type type : loadable_types()) {
       INFO(name_of(type));
       const std::uint32_t cols = std::max(64u, column_step(type));
       const test_matrix gate = random_matrix(type, 72, cols, 1);
