@@ -74,7 +74,7 @@ struct runtime_config {
   double ws_max_age_s = 3600;
   double tcp_user_timeout_s = 30;
   double tcp_keepalive_s = 30;
-  bool half_close_is_gone = true;  ///< FIN during a request counts as a client that left
+  bool half_close_is_gone = true;  ///< FIN during a request: the client left (HTTP only)
   std::vector<std::string> api_keys;
   std::vector<std::string> allowed_origins;  ///< patterns, as origin_pattern.hpp reads them
   bool metrics_open = false;                 ///< /metrics without the key

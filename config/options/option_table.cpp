@@ -226,7 +226,8 @@ void add_net_limits(std::vector<option_spec>& t) {
                .group = g,
                .field = &c::max_pipelined_bytes,
                .high = GiB,
-               .meaning = "bytes kept of what a client sends while its request still runs"});
+               .meaning = "bytes a client may send behind a running HTTP request; more count as a "
+                          "client that left"});
   t.push_back({.name = "max-outbound-bytes",
                .group = g,
                .field = &c::max_outbound_bytes,
@@ -278,7 +279,8 @@ void add_net_times(std::vector<option_spec>& t) {
   t.push_back({.name = "allow-half-close",
                .group = g,
                .field = &c::half_close_is_gone,
-               .meaning = "a client that shuts its sending side (FIN) still gets its answer",
+               .meaning = "an HTTP client that shuts its sending side (FIN) still gets its answer; "
+                          "a WebSocket never",
                .inverted = true});
 }
 
