@@ -21,6 +21,9 @@ struct runtime_config {
   // KV pool
   std::uint32_t block_size = 16;               ///< tokens: 16 or 32
   std::string kv_cache_dtype = "auto";         ///< how K and V are stored; auto: as the device does
+  std::string kv_cache_dtype_k = "auto";       ///< of K alone; auto: as kv_cache_dtype
+  std::string kv_cache_dtype_v = "auto";       ///< of V alone
+  std::string kv_cache_precise_layers;         ///< "FIRST,LAST" layers stay f16; empty: none
   std::optional<std::uint32_t> num_kv_blocks;  ///< wins over kv_cache_memory
   std::uint64_t kv_cache_memory = 1ull << 30;  ///< bytes
   bool kv_cache_memory_given = false;          ///< false: may shrink to what the memory leaves

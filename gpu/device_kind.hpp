@@ -20,6 +20,10 @@ struct backend_options {
   std::uint32_t num_blocks = 0;         ///< > 0; the pool is allocated and touched at construction
   std::string device = "auto";          ///< a row's name, or the first row whose machine is present
   std::string kv_cache_dtype = "auto";  ///< one that the device stores, or the first of those
+  std::string kv_cache_dtype_k = "auto";  ///< of K alone; auto: as kv_cache_dtype
+  std::string kv_cache_dtype_v = "auto";  ///< of V alone
+  /// "FIRST,LAST": so many of the first and last layers are stored as "auto" does; empty: none.
+  std::string kv_cache_precise_layers = {};
   bool profile = false;  ///< keep backend::profile(); measures the machine's limits at the start
   /// Options only some devices have, by their name on the command line; each device reads its own.
   /// An empty value is as if the option were not there.
@@ -50,7 +54,7 @@ const device_kind& choose_device(const std::string& name,
                                  std::span<const device_kind> kinds = device_kinds());
 
 /// How `kind` stores the model's KV cache. Throws std::invalid_argument for a type it does not
-/// store.
+/// store, for this model's head dimension or at all, and for precise layers that the model lacks.
 kv_format kv_format_of(const device_kind& kind, const model_config&, const backend_options&);
 
 }  // namespace troupe::gpu

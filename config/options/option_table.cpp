@@ -60,6 +60,8 @@ void add_model(std::vector<option_spec>& t) {
 
 void add_memory(std::vector<option_spec>& t) {
   const std::string g = "KV cache";
+  const std::vector<std::string> kv_types{"auto",     "f16",      "bf16", "int8",
+                                          "fp8_e4m3", "fp8_e5m2", "int4"};
   t.push_back({.name = "block-size",
                .group = g,
                .field = &c::block_size,
@@ -69,9 +71,26 @@ void add_memory(std::vector<option_spec>& t) {
   t.push_back({.name = "kv-cache-dtype",
                .group = g,
                .field = &c::kv_cache_dtype,
-               .choices = {"auto", "f16"},
+               .choices = kv_types,
                .meaning = "how K and V are stored",
                .unset = "as the device does best"});
+  t.push_back({.name = "kv-cache-dtype-k",
+               .group = g,
+               .field = &c::kv_cache_dtype_k,
+               .choices = kv_types,
+               .meaning = "how K alone is stored",
+               .unset = "as kv-cache-dtype"});
+  t.push_back({.name = "kv-cache-dtype-v",
+               .group = g,
+               .field = &c::kv_cache_dtype_v,
+               .choices = kv_types,
+               .meaning = "how V alone is stored",
+               .unset = "as kv-cache-dtype"});
+  t.push_back({.name = "kv-cache-precise-layers",
+               .group = g,
+               .field = &c::kv_cache_precise_layers,
+               .meaning = "FIRST,LAST: so many of the first and of the last layers stay f16",
+               .unset = "none"});
   t.push_back({.name = "num-kv-blocks",
                .group = g,
                .field = &c::num_kv_blocks,

@@ -58,7 +58,7 @@ cpu_options read_cpu_options(const backend_options& options) {
 device_kind cpu_device_kind() {
   return {.name = "cpu",
           .options = {"threads", "isa", "panel-cache"},
-          .kv_dtypes = {kv_f16},
+          .kv_dtypes = {kv_f16, kv_bf16, kv_int8, kv_fp8_e4m3, kv_fp8_e5m2, kv_int4},
           .present = [] { return true; },
           .weight_bytes = packed_weight_bytes,
           .available_memory = [] { return available_memory(); },

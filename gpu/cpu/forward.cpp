@@ -181,9 +181,11 @@ void forward_pass::run(const step_batch& batch, const step_segment& segment) {
       return cost;
     });
     rotate_and_store(segment, kv);
-    lap(kernel_kind::rope_store, [&] { return rope_cost(config_, rows); });
+    lap(kernel_kind::rope_store,
+        [&] { return rope_cost(config_, rows, kv_.layer_token_bytes(i)); });
     attend(batch, segment, kv);
-    lap(kernel_kind::attention, [&] { return attention_cost(config_, segment); });
+    lap(kernel_kind::attention,
+        [&] { return attention_cost(config_, segment, kv_.layer_token_bytes(i)); });
     if (attended_.codes) {
       quantize_attention(rows);
       lap(kernel_kind::quantize, [&] { return row_cost(rows, attention_width); });

@@ -34,13 +34,18 @@ kv_pool::kv_pool(kv_format format, worker_pool& pool) : format_(std::move(format
 }
 
 kv_view kv_pool::layer(std::uint32_t layer) const {
-  constexpr std::size_t half = sizeof(std::uint16_t);  // kernels count in f16 values
+  const kv_types& types = format_.types_of(layer);
+  const auto side = [&](const kv_dtype& dtype) {
+    return kv_side{dtype.encoding, format_.head_bytes(dtype),
+                   dtype.head_scale_bytes ? format_.scales_offset(dtype) : 0};
+  };
   kv_view view;
-  view.base = reinterpret_cast<std::uint16_t*>(region_.data() + layer * format_.layer_bytes());
-  view.block_stride = block_bytes() / half;
-  view.head_stride = format_.head_bytes() / half;
-  view.value_offset = format_.value_offset() / half;
+  view.base = region_.data() + format_.layer_offset(layer);
+  view.block_stride = block_bytes();
+  view.value_offset = format_.value_offset(layer);
   view.block_size = block_size();
+  view.key = side(types.k);
+  view.value = side(types.v);
   return view;
 }
 

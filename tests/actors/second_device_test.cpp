@@ -114,7 +114,7 @@ TEST_CASE("second device: found by its name, it serves and answers alike alone a
   CHECK(alone[0] != alone[2]);  // the prompt counts
   float_world w(32);
   CHECK(w.device->info().name == "float");
-  CHECK(w.device->info().kv.dtype == gpu::kv_f32);
+  CHECK(w.device->info().kv.types == gpu::kv_f32);
   require_answers(w, alone);
 }
 
@@ -164,8 +164,8 @@ TEST_CASE("make_backend: a device is chosen by name, and has the options that ar
   };
   CHECK(on({}).name == "cpu");
   CHECK(on({.device = "float"}).name == "float");
-  CHECK(on({.device = "float", .kv_cache_dtype = "f32"}).kv.dtype == gpu::kv_f32);
-  CHECK(on({.kv_cache_dtype = "f16"}).kv.dtype == gpu::kv_f16);
+  CHECK(on({.device = "float", .kv_cache_dtype = "f32"}).kv.types == gpu::kv_f32);
+  CHECK(on({.kv_cache_dtype = "f16"}).kv.types == gpu::kv_f16);
   CHECK_THROWS_WITH(on({.device = "cuda"}),
                     Contains("--device: \"cuda\" is not one of auto, cpu, float"));
   CHECK_THROWS_WITH(

@@ -1,5 +1,6 @@
 """The same answer under any load: 64 requests at once on a pool that is far too small equal their solo answers,
-whether preempted requests are computed again or parked on the host tier, and whatever the prefix cache holds.
+whether preempted requests are computed again or parked on the host tier, whatever the prefix cache holds, and however
+the cache is stored.
 
 TROUPE_E2E_SCALE above 1 (`tools/test --proof`) adds a round with 16 places.
 """
@@ -19,6 +20,8 @@ PARKS = "troupe_num_parks_total"
 PREEMPTED = {16: 8, 32: 20}
 HITS = 20  # requests that found the beginning of their prompt in the cache
 HEAVY = int(os.environ.get("TROUPE_E2E_SCALE", "1")) > 1
+SOME = range(0, REQUESTS, 3)  # of them, for each type of the cache; on a pool as small for them
+SOME_BLOCKS = 110
 ROUNDS = [(32, "recompute"), (32, "park")] + ([(16, "recompute")] if HEAVY else [])
 
 
@@ -44,8 +47,8 @@ def answer(server, i):
             "cached": reply["usage"]["prompt_tokens_details"]["cached_tokens"]}
 
 
-def start_server(slots, *more):
-    return TroupeProcess("--max-num-seqs", slots, "--num-kv-blocks", BLOCKS, "--max-num-queued-reqs", 128,
+def start_server(slots, *more, blocks=BLOCKS):
+    return TroupeProcess("--max-num-seqs", slots, "--num-kv-blocks", blocks, "--max-num-queued-reqs", 128,
                          "--queue-timeout", 0, "--first-token-timeout", 0, *more)
 
 
@@ -61,19 +64,29 @@ def in_threads(function, arguments):
     return results
 
 
-@pytest.fixture(scope="module")
-def solo_answers():
+def answers_alone(requests, *more):
     """Each sent alone to an idle server: two servers of one thread each share the work. The servers under load
     have all the threads, which must make no difference either."""
     def half(remainder):
-        server = start_server(1, "--threads", 1, "--no-enable-prefix-caching")
-        answers = {i: answer(server, i) for i in range(remainder, REQUESTS, 2)}
+        server = start_server(1, "--threads", 1, "--no-enable-prefix-caching", *more)
+        answers = {i: answer(server, i) for i in list(requests)[remainder::2]}
         assert server.value(PREEMPTIONS) == 0
         server.stop()
         return answers
 
     halves = in_threads(half, [0, 1])
     return halves[0] | halves[1]
+
+
+@pytest.fixture(scope="module")
+def solo_answers():
+    return answers_alone(range(REQUESTS))
+
+
+def different(answers, alone):
+    """The requests whose answer is not that of their solo run, whatever was cached."""
+    rest = lambda a: {k: v for k, v in a.items() if k != "cached"}
+    return [i for i in answers if rest(answers[i]) != rest(alone[i])]
 
 
 @pytest.mark.parametrize("slots, tier", ROUNDS)
@@ -84,10 +97,8 @@ def test_64_requests_at_once_equal_their_solo_answers(solo_answers, slots, tier)
     answers = in_threads(lambda i: answer(server, i), [k * 61 % REQUESTS for k in range(REQUESTS)])
     after = server.wait_idle()
 
-    hits = sum(1 for a in answers.values() if a.pop("cached") > 0)
-    alone = {i: {k: v for k, v in a.items() if k != "cached"} for i, a in solo_answers.items()}
-    different = [i for i in range(REQUESTS) if answers[i] != alone[i]]
-    assert different == [], f"{len(different)} of {REQUESTS} answers differ from their solo run"
+    hits = sum(1 for a in answers.values() if a["cached"] > 0)
+    assert different(answers, solo_answers) == []
     rose = lambda name, **labels: after.total(name, **labels) - before.total(name, **labels)
     preemptions, parks = rose(PREEMPTIONS), rose(PARKS)
     returned = rose("troupe_kv_moved_blocks_total", direction="in", outcome="ok")
@@ -106,4 +117,18 @@ def test_64_requests_at_once_equal_their_solo_answers(solo_answers, slots, tier)
     # Every block is free or cached, and all of them serve one request that needs the whole pool.
     whole_pool = [1000 + i % 1000 for i in range(BLOCKS * 16 - 16)]
     assert server.complete(whole_pool, 16)["usage"]["total_tokens"] == BLOCKS * 16
+    server.stop()
+
+
+@pytest.mark.parametrize("kv", ["int8", "int4"])
+def test_answers_from_a_cache_in_codes_equal_their_solo_answers(kv):
+    alone = answers_alone(SOME, "--kv-cache-dtype", kv)
+    server = start_server(16, "--kv-cache-dtype", kv, "--kv-offloading-size", "256MiB", blocks=SOME_BLOCKS)
+    answers = in_threads(lambda i: answer(server, i), list(SOME)[::-1])
+    after = server.wait_idle()
+    hits, parks = sum(1 for a in answers.values() if a["cached"] > 0), after.total(PARKS)
+    print(f"{kv}: {parks:.0f} parks, {hits} prefix hits")
+    assert different(answers, alone) == []
+    assert parks >= 3 and hits >= 3
+    assert after.total("troupe_kv_moved_blocks_total", direction="in", outcome="ok") >= 3
     server.stop()

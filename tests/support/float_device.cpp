@@ -156,14 +156,10 @@ float_device::float_device(std::shared_ptr<const gpu::loaded_model> model,
   info_.threads = 1;
   info_.kv = format_of(config, options);
   group_of_layer_.resize(config.layers);
-  place_in_group_.resize(config.layers);
   std::size_t bytes = 0;
   for (std::size_t g = 0; g < info_.kv.groups.size(); ++g) {
     const auto& group = info_.kv.groups[g];
-    for (std::size_t i = 0; i < group.layers.size(); ++i) {
-      group_of_layer_.at(group.layers[i]) = g;
-      place_in_group_.at(group.layers[i]) = i;
-    }
+    for (const auto layer : group.layers) group_of_layer_.at(layer) = g;
     group_begins_.push_back(bytes / sizeof(float));
     bytes += group.blocks * info_.kv.block_bytes(g);
   }
@@ -248,8 +244,8 @@ float* float_device::place(const sequence_slice& slice, std::uint32_t layer, std
   const auto group = group_of_layer_[layer];
   const auto block = slice.blocks[position / kv.block_size];
   const auto bytes = (block - kv.groups[group].first_block) * kv.block_bytes(group) +
-                     place_in_group_[layer] * kv.layer_bytes() + (value ? kv.value_offset() : 0) +
-                     head * kv.head_bytes();
+                     kv.layer_offset(layer) + (value ? kv.value_offset(layer) : 0) +
+                     head * kv.head_bytes(value ? kv.types.v : kv.types.k);
   return pool_.data() + group_begins_[group] + bytes / sizeof(float) +
          std::size_t{position % kv.block_size} * kv.head_dim;
 }

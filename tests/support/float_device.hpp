@@ -53,7 +53,7 @@ class float_device final : public gpu::backend {
 
   std::shared_ptr<const gpu::loaded_model> model_;
   gpu::device_info info_;
-  std::vector<std::size_t> group_of_layer_, place_in_group_;
+  std::vector<std::size_t> group_of_layer_;
   std::vector<std::size_t> group_begins_;  // in pool_, in floats
   std::vector<float> pool_;
   std::vector<layer_weights> layers_;

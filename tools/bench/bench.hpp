@@ -25,6 +25,18 @@ void bench_engine(const std::string& model, gpu::backend_options options, const 
 /// one line of it.
 void bench_kernels(const std::string& model, const gpu::backend_options& options, bool json);
 
+struct kv_options {
+  std::vector<std::string> types = {"f16", "int8", "int8/int4", "int4"};  ///< of K/V, or of both
+  std::string text;              ///< file whose loss and distribution are told; empty: neither
+  std::size_t tokens = 512;      ///< of it, at most
+  std::uint32_t context = 4096;  ///< of each of 8 sequences
+  std::uint32_t runs = 5;        ///< windows of each rate; 0: no rates
+};
+
+/// Quality, memory and decode rates of KV cache types, each beside the first of the list.
+void bench_kv(const std::string& model, const gpu::backend_options&, const kv_options&,
+              const std::string& command, bool json);
+
 /// What the block ledger and its prefix index cost a step of 32 sequences, beside the time such a
 /// step takes (`step_ms`).
 void bench_bookkeeping(double step_ms, bool json);

@@ -144,8 +144,7 @@ class kernels_bench {
         all_threads_(own_.threads ? own_.threads : usable_cores()),
         loaders_(all_threads_),
         weights_(model_->file, config_, loaders_),
-        kv_(one_group_format(kv_f16, config_.layers, config_.kv_heads, config_.head_dim, block_size,
-                             many_sequences * context() / block_size),
+        kv_(kv_format_of(cpu_device_kind(), config_, with_threads(all_threads_, pool_blocks())),
             loaders_) {
     report_.machine = machine_name();
     report_.isa = kernels_.isa;
@@ -176,6 +175,8 @@ class kernels_bench {
   std::uint32_t context() const {
     return std::min(long_context, config_.context / block_size * block_size);
   }
+
+  std::uint32_t pool_blocks() const { return many_sequences * context() / block_size; }
 
   void measure_peaks() {
     memory_region large(std::min<std::size_t>(large_bytes, available_memory() / 4));

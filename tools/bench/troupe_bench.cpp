@@ -28,6 +28,23 @@ void add_engine_options(CLI::App& engine, troupe::engine_options& o) {
       ->excludes(only);
 }
 
+void add_kv_options(CLI::App& kv, troupe::kv_options& o) {
+  kv.add_option("--types", o.types, "of K/V, or of both, as a list: f16,int8,int8/int4")
+      ->delimiter(',')
+      ->capture_default_str();
+  kv.add_option("--text", o.text, "file whose loss and distribution are told")
+      ->check(CLI::ExistingFile);
+  kv.add_option("--tokens", o.tokens, "of the text, at most")
+      ->check(CLI::Range(2, 1 << 16))
+      ->capture_default_str();
+  kv.add_option("--context", o.context, "tokens behind which 8 sequences decode")
+      ->check(CLI::Range(16, 1'000'000))
+      ->capture_default_str();
+  kv.add_option("--runs", o.runs, "windows of each rate, in turns; 0: no rates")
+      ->check(CLI::Range(0, 99))
+      ->capture_default_str();
+}
+
 void add_serve_options(CLI::App& serve, troupe::load_options& o, std::string& words,
                        std::string& tokens) {
   serve.add_option("URL", o.url, "http://host[:port][/base] of an OpenAI-compatible server")
@@ -102,11 +119,20 @@ int main(int argc, char** argv) {
       app.add_subcommand("cache", "prefix hits and parked requests, beside computing again");
   CLI::App* policies = app.add_subcommand(
       "policies", "the same requests under one policy after another, in process");
-  for (auto* device : {engine, kernels, cache, policies}) {
+  CLI::App* kv = app.add_subcommand(
+      "kv", "types of the KV cache: quality, bytes a token, decode rates beside the first's");
+  for (auto* device : {engine, kernels, cache, policies, kv}) {
     device->add_option("MODEL", model, "GGUF file")->required();
     device->add_option("--threads", options.own["threads"], "0: the cores this process may use");
     device->add_option("--isa", options.own["isa"], "auto, avx512-vnni, avx2, portable");
   }
+  for (auto* device : {engine, kernels, cache, policies}) {
+    device->add_option("--kv-cache-dtype", options.kv_cache_dtype, "how K and V are stored");
+    device->add_option("--kv-cache-dtype-k", options.kv_cache_dtype_k, "how K alone is stored");
+    device->add_option("--kv-cache-dtype-v", options.kv_cache_dtype_v, "how V alone is stored");
+  }
+  troupe::kv_options types;
+  add_kv_options(*kv, types);
   troupe::engine_options rates;
   add_engine_options(*engine, rates);
   engine->add_flag("--profile", options.profile,
@@ -137,6 +163,9 @@ int main(int argc, char** argv) {
     if (*engine)
       troupe::bench_engine(model, options, rates, troupe::command_line(argc, argv), json);
     if (*kernels) troupe::bench_kernels(model, options, json || !isatty(STDOUT_FILENO));
+    if (*kv)
+      troupe::bench_kv(model, options, types, troupe::command_line(argc, argv),
+                       json || !isatty(STDOUT_FILENO));
     if (*cache) troupe::bench_cache(model, options, json);
     if (*bookkeeping) troupe::bench_bookkeeping(step_ms, json);
     if (*policies)

@@ -40,7 +40,8 @@ constexpr std::array numbers{
     number_option{"ffn", 1, 1 << 18, "feed-forward length"}};
 
 // For the arithmetic alone, beside those that a device stores.
-constexpr std::array kv_types{gpu::kv_f16, gpu::kv_bf16, gpu::kv_f32, gpu::kv_int8};
+constexpr std::array kv_types{gpu::kv_f16,      gpu::kv_bf16,     gpu::kv_f32, gpu::kv_int8,
+                              gpu::kv_fp8_e4m3, gpu::kv_fp8_e5m2, gpu::kv_int4};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -201,12 +202,24 @@ void read_dimensions(arguments& a, memory_estimate& e) {
       type, parameters);
 }
 
+gpu::kv_dtype read_kv_type(arguments& a, const std::string& option,
+                           const gpu::kv_dtype& otherwise) {
+  const auto name = a.text(option);
+  if (name.empty() || name == "auto") return otherwise;
+  const auto found = std::find_if(kv_types.begin(), kv_types.end(),
+                                  [&](const auto& type) { return type.name == name; });
+  if (found != kv_types.end()) return *found;
+  a.problem(option + ": '" + name + "' is not one of auto, " + kv_type_names());
+  return otherwise;
+}
+
 }  // namespace
 
 bool memory_estimate::complete() {
-  const auto found = gpu::kv_token_bytes(kv_dtype, layers, kv_heads, head_dim);
-  bool fits = found.has_value();
-  token_bytes = found.value_or(0);
+  const auto found = gpu::kv_token_bytes(kv_types, layers - precise_layers, kv_heads, head_dim);
+  const auto more = gpu::kv_token_bytes(gpu::kv_f16, precise_layers, kv_heads, head_dim);
+  bool fits = found && more && !__builtin_add_overflow(*found, *more, &token_bytes);
+  if (!fits) token_bytes = 0;
   blocks_per_sequence = (context + block_size - 1) / block_size;
   sequence_bytes = token_bytes;
   fits = fits && times(sequence_bytes, blocks_per_sequence * block_size);
@@ -231,9 +244,10 @@ std::string estimate_words(const memory_estimate& e, std::uint64_t available) {
     out += fmt::format("weights     {} {}\n", format_size(*e.weight_bytes), e.weight_source);
   else
     out += "weights     not counted: give --vocab and --ffn\n";
-  out += fmt::format("kv a token  {} = 2 x {} layers x {} kv heads x {} head dim x {} bytes ({})\n",
-                     format_size(e.token_bytes), e.layers, e.kv_heads, e.head_dim,
-                     e.kv_dtype.value_bits / 8, e.kv_dtype.name);
+  out += fmt::format("kv a token  {} = {} ({})\n", format_size(e.token_bytes),
+                     gpu::kv_token_formula(e.kv_types, e.layers - e.precise_layers, gpu::kv_f16,
+                                           e.precise_layers, e.kv_heads, e.head_dim),
+                     e.kv_types.name());
   out += fmt::format("a sequence  {} for {} tokens, {} blocks of {}\n",
                      format_size(e.sequence_bytes), e.context, e.blocks_per_sequence, e.block_size);
   out += fmt::format("pool        {} for {} sequences of that length, {} blocks\n",
@@ -263,7 +277,8 @@ std::string estimate_json(const memory_estimate& e, std::uint64_t available) {
                  {"context", e.context},
                  {"sequences", e.sequences},
                  {"block_size", e.block_size},
-                 {"kv_cache_dtype", std::string(e.kv_dtype.name)}};
+                 {"kv_cache_dtype", e.kv_types.name()},
+                 {"kv_cache_precise_layers", e.precise_layers}};
   if (e.file_bytes) out.push_back({"file_bytes", *e.file_bytes});
   if (e.weight_bytes) out.push_back({"weight_bytes", *e.weight_bytes});
   for (const auto& [key, value] :
@@ -287,6 +302,11 @@ estimate_command::estimate_command(CLI::App& app)
     app_->add_option(std::string("--") + one.name)->description(one.meaning)->type_name("N");
   app_->add_option("--kv-cache-dtype")
       ->description("of the cache: " + kv_type_names() + " [f16, the one that serve uses]");
+  app_->add_option("--kv-cache-dtype-k")->description("of K alone");
+  app_->add_option("--kv-cache-dtype-v")->description("of V alone");
+  app_->add_option("--kv-cache-precise-layers")
+      ->description("so many of the first and last layers stay f16 [0,0]")
+      ->type_name("FIRST,LAST");
   app_->add_option("--weight-type")
       ->description("with dimensions: " + weight_type_names() + " [f16]");
   app_->add_flag("--json")->description(
@@ -295,7 +315,9 @@ estimate_command::estimate_command(CLI::App& app)
     if (!option->get_lnames().empty() && option->get_lnames()[0] != "help")
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app_->footer(
-      "bytes of a token  = 2 (K and V) x layers x kv heads x head dim x bytes of a value\n"
+      "bytes of a token  = 2 (K and V) x layers x kv heads x head dim x bytes of a value; int8, "
+      "fp8 "
+      "and int4 have\n                    4 bytes more for each head's scale\n"
       "bytes of the pool = those x tokens of a sequence, rounded up to blocks, x sequences\n"
       "Dimensions come from the file's metadata (ARCH.block_count, attention.head_count_kv, ...); "
       "memory this\n"
@@ -313,14 +335,9 @@ early_exit estimate_command::run(bool on_terminal) const {
   e.context = a.number("max-model-len", 0);
   e.sequences = a.number("max-num-seqs", runtime_config{}.max_num_seqs);
   e.block_size = a.number("block-size", runtime_config{}.block_size);
-  if (const auto name = a.text("--kv-cache-dtype"); !name.empty()) {
-    const auto found = std::find_if(kv_types.begin(), kv_types.end(),
-                                    [&](const auto& type) { return type.name == name; });
-    if (found == kv_types.end())
-      a.problem("--kv-cache-dtype: '" + name + "' is not one of " + kv_type_names());
-    else
-      e.kv_dtype = *found;
-  }
+  const auto both = read_kv_type(a, "--kv-cache-dtype", gpu::kv_f16);
+  e.kv_types = {read_kv_type(a, "--kv-cache-dtype-k", both),
+                read_kv_type(a, "--kv-cache-dtype-v", both)};
   if (model.empty()) {
     read_dimensions(a, e);
   } else {
@@ -331,6 +348,8 @@ early_exit estimate_command::run(bool on_terminal) const {
   }
   try {
     if (a.problems().empty() && !model.empty()) read_model(model, e);
+    const auto ends = gpu::read_precise_layers(a.text("--kv-cache-precise-layers"), e.layers);
+    e.precise_layers = ends.first + ends.last;
   } catch (const std::exception& error) {
     a.problem(error.what());
   }

@@ -21,7 +21,8 @@ struct memory_estimate {
   std::uint64_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0, ffn = 0,
                 context = 0;
   std::uint64_t sequences = 0, block_size = 0;
-  gpu::kv_dtype kv_dtype = gpu::kv_f16;
+  gpu::kv_types kv_types = gpu::kv_f16;
+  std::uint64_t precise_layers = 0;                       ///< of all; they are stored as f16
   std::optional<std::uint64_t> file_bytes, weight_bytes;  ///< as stored; resident
   std::string weight_source;                              ///< how weight_bytes was found
   // derived by complete()

@@ -169,6 +169,9 @@ gpu::backend_options device_options(const runtime_config& config) {
   out.block_size = config.block_size;
   out.device = config.device;
   out.kv_cache_dtype = config.kv_cache_dtype;
+  out.kv_cache_dtype_k = config.kv_cache_dtype_k;
+  out.kv_cache_dtype_v = config.kv_cache_dtype_v;
+  out.kv_cache_precise_layers = config.kv_cache_precise_layers;
   out.profile = config.profile;
   if (config.threads != 0) out.own["threads"] = std::to_string(config.threads);
   if (config.isa != "auto") out.own["isa"] = config.isa;

@@ -68,9 +68,8 @@ std::string startup_words(const startup_facts& facts) {
                      facts.load_seconds);
   out += fmt::format("device     {} ({}), {} threads\n", facts.device.name, facts.device.isa,
                      facts.device.threads);
-  out += fmt::format(
-      "kv cache   {} bytes a token = 2 x {} layers x {} kv heads x {} head dim x {} bytes\n",
-      n.kv_bytes_per_token, model.layers, kv.kv_heads, kv.head_dim, kv.dtype.value_bits / 8);
+  out += fmt::format("kv cache   {} bytes a token = {} ({})\n", n.kv_bytes_per_token,
+                     kv.token_formula(), kv.types_name());
   out += fmt::format("           {} blocks of {} tokens = {} tokens, {}\n", kv.num_blocks(),
                      kv.block_size, n.pool_tokens, format_size(n.pool_bytes));
   out +=
@@ -113,6 +112,7 @@ std::string startup_json(const startup_facts& facts) {
                             {"layers", u(model.layers)},
                             {"kv_heads", u(model.kv_heads)},
                             {"head_dim", u(model.head_dim)},
+                            {"kv_cache_dtype", facts.device.kv.types_name()},
                             {"kv_bytes_per_token", u(n.kv_bytes_per_token)},
                             {"block_size", u(facts.device.kv.block_size)},
                             {"num_kv_blocks", u(facts.device.kv.num_blocks())},

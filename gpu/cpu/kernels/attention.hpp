@@ -2,8 +2,9 @@
 // over their context. The context is cut into splits of 256 tokens at absolute positions. Within a
 // split: scores (dims in order), maximum, exp, sum (lane = position mod 16, one fixed tree),
 // weighted V in token order; splits are merged in index order. So a query's bits depend on its own
-// position and context alone. Positions behind a query are never multiplied in. Reads 4 * head_dim
-// bytes per token and tile, needs 0.8 MB of stack; `out` is [row][head * head_dim + d].
+// position and context alone. Positions behind a query are never multiplied in. Reads K and V once
+// per token and tile, as the view says they are coded; needs 0.9 MB of stack; `out` is [row][head *
+// head_dim + d].
 //
 // attention(p) does a whole tile. Several threads can share one: attention_splits(p, begin, end,
 // sums) leaves what each split [begin, end) gives each query, in any order and on any thread, and
@@ -11,7 +12,7 @@
 // sums, [split][query]: weighted V x head_dim, maximum, total, 14 unused; where a query sees
 // nothing of a split, nothing is written or read.
 #pragma once
-#include "gpu/cpu/kernels/rope.hpp"
+#include "gpu/cpu/kernels/kv_view.hpp"
 
 namespace troupe::gpu {
 

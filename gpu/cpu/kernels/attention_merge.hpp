@@ -3,6 +3,7 @@
 // summed, so that both do the same operations. Included by units of an instruction set alone.
 #pragma once
 #include "gpu/cpu/kernels/isa/isa_kernels.hpp"
+#include "gpu/cpu/kernels/isa/spread_head.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
@@ -32,8 +33,9 @@ TROUPE_INLINE void begin_merge(const attention_params& p, merge_state& s) {
 }
 
 /// One split of `count` queries, the first of them `first`; query j's sum is at part + j * stride.
-static void merge_split(const attention_params& p, merge_state& s, std::uint32_t first,
-                        std::uint32_t count, const float* part, std::size_t stride) {
+[[maybe_unused]] static void merge_split(const attention_params& p, merge_state& s,
+                                         std::uint32_t first, std::uint32_t count,
+                                         const float* part, std::size_t stride) {
   float before[16], top[16];
   for (std::uint32_t j = 0; j < 16; ++j) {
     before[j] = j < count ? s.max[first + j] : 0.0f;
@@ -62,6 +64,7 @@ TROUPE_INLINE void write_out(const attention_params& p, const merge_state& s) {
     for (std::uint32_t d = 0; d < p.head_dim; d += 16) {
       store(out + d, div(load(s.sum[i] + d), set1(s.total[i])));
     }
+    if (p.kv.value.has_codes()) spread_head(out, p.head_dim);  // as it was
   }
 }
 

@@ -29,25 +29,23 @@ inline kernel_cost row_cost(std::uint64_t rows, std::uint64_t width) {
   return {.calls = 1, .floats = rows * width, .bytes = rows * width * 4};
 }
 
-/// Bytes of K and V of one token in one layer.
-inline std::uint64_t kv_bytes_per_layer(const model_config& config) {
-  return std::uint64_t{2} * config.kv_heads * config.head_dim * 2;
-}
-
-inline kernel_cost rope_cost(const model_config& config, std::uint64_t rows) {
+/// `kv_bytes`: of K and V of one token in the layer.
+inline kernel_cost rope_cost(const model_config& config, std::uint64_t rows,
+                             std::uint64_t kv_bytes) {
   return {.calls = 1,
           .floats = rows * (config.heads + config.kv_heads) * config.head_dim,
-          .bytes = rows * kv_bytes_per_layer(config)};
+          .bytes = rows * kv_bytes};
 }
 
 /// Scores and weighted values, over the tokens each row sees.
-inline kernel_cost attention_cost(const model_config& config, const step_segment& segment) {
+inline kernel_cost attention_cost(const model_config& config, const step_segment& segment,
+                                  std::uint64_t kv_bytes) {
   kernel_cost cost{.calls = 1};
   for (const slice_run& run : segment.runs) {
     const std::uint64_t rows = run.rows, before = run.position;
     const std::uint64_t seen = rows * before + rows * (rows + 1) / 2;
     cost.floats += 2 * seen * config.heads * config.head_dim;
-    cost.bytes += (before + rows) * kv_bytes_per_layer(config);
+    cost.bytes += (before + rows) * kv_bytes;
   }
   return cost;
 }

@@ -1,21 +1,13 @@
 // gpu/cpu/kernels/rope.hpp, compiled once per instruction set.
 #include "gpu/cpu/kernels/attention.hpp"
 #include "gpu/cpu/kernels/isa/isa_kernels.hpp"
+#include "gpu/cpu/kernels/isa/store_kv.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
 TROUPE_INLINE vf rotate(const float* x, const float* cosines, const float* sines) {
   const vf v = load(x);
   return fma(swap_pairs(v), load(sines), mul(v, load(cosines)));
-}
-
-/// K of one head, transposed: dim d of token t at [d * block_size + t].
-static void store_key(const rope_params& p, const float* k, const float* c, const float* s,
-                      std::uint16_t* at) {
-  std::uint16_t half[head_dim_max];
-  for (std::uint32_t d = 0; d < p.head_dim; d += 16)
-    store_f16(half + d, rotate(k + d, c + d, s + d));
-  for (std::uint32_t d = 0; d < p.head_dim; ++d) at[std::size_t{d} * p.kv.block_size] = half[d];
 }
 
 void rope(const rope_params& p) {
@@ -30,12 +22,15 @@ void rope(const rope_params& p) {
       }
     }
     const std::uint32_t token = position % p.kv.block_size;
+    const head_place place{p.head_dim, p.kv.block_size, token};
     for (std::uint32_t h = 0; h < p.kv_heads; ++h) {
-      std::uint16_t* head = p.kv.base + p.blocks[row] * p.kv.block_stride + h * p.kv.head_stride;
       const std::size_t at = row * p.kv_stride + std::size_t{h} * p.head_dim;
-      store_key(p, p.k + at, c, s, head + token);
-      std::uint16_t* value = head + p.kv.value_offset + std::size_t{token} * p.head_dim;
-      for (std::uint32_t d = 0; d < p.head_dim; d += 16) store_f16(value + d, load(p.v + at + d));
+      alignas(64) float key[head_dim_max];
+      for (std::uint32_t d = 0; d < p.head_dim; d += 16) {
+        store(key + d, rotate(p.k + at + d, c + d, s + d));
+      }
+      store_key(p.kv.key, place, key, p.kv.key_head(p.blocks[row], h));
+      store_value(p.kv.value, place, p.v + at, p.kv.value_head(p.blocks[row], h));
     }
   }
 }

@@ -1,22 +1,13 @@
 // Rotary position on interleaved pairs (0,1), (2,3), ... of q (in place) and k, and the store of k
-// and v into their KV block as f16 (round to nearest even). One row of q, k, v is one token; rows
-// are independent. Layout of one layer and KV head inside a block: K [dim][token], V [token][dim]
-// (gpu/README.md has the picture). head_dim is a multiple of 16. Writes 2 * kv_heads * head_dim * 2
-// bytes of KV per row.
+// and v into their KV block, each as its side of the view says: f16 and bf16 rounded to nearest
+// even, the others as codes with one scale per head (gpu/README.md has formulas and layouts). One
+// row of q, k, v is one token; rows are independent, and so is each head's scale. head_dim is a
+// multiple of 16. A head with a NaN or an infinity in it is stored with the scale NaN.
 #pragma once
+#include "gpu/cpu/kernels/kv_view.hpp"
 #include "gpu/cpu/kernels/tile.hpp"
 
 namespace troupe::gpu {
-
-/// Where one layer's K and V lie: block b, head h: base + b * block_stride + h * head_stride (+
-/// value_offset for V).
-struct kv_view {
-  std::uint16_t* base = nullptr;  ///< of this layer, in f16 units
-  std::size_t block_stride = 0;
-  std::size_t head_stride = 0;
-  std::size_t value_offset = 0;
-  std::uint32_t block_size = 0;  ///< tokens
-};
 
 struct rope_params {
   float* q = nullptr;

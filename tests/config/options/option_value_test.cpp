@@ -46,6 +46,17 @@ TEST_CASE("option_value: what is no whole number, or outside the range, is refus
   CHECK(set("plant-leak", word("4294967295")) == "4294967295");
 }
 
+TEST_CASE("option_value: types of the KV cache are those of the list, for both sides and each",
+          "[config]") {
+  for (const char* option : {"kv-cache-dtype", "kv-cache-dtype-k", "kv-cache-dtype-v"}) {
+    for (const char* type : {"auto", "f16", "bf16", "int8", "fp8_e4m3", "fp8_e5m2", "int4"})
+      CHECK(set(option, word(type)) == std::string("\"") + type + "\"");
+    for (const char* type : {"", "q8_0", "fp8", "INT8", "f32"})
+      CHECK(refused(option, word(type)) ==
+            std::string("'") + type + "' is not auto, f16, bf16, int8, fp8_e4m3, fp8_e5m2 or int4");
+  }
+}
+
 TEST_CASE("option_value: the file's type must be the option's", "[config]") {
   CHECK(refused("port", {kind::string, "8000", {}}) ==
         "the string \"8000\" is not a whole number, 0..65535");

@@ -129,3 +129,16 @@ def test_engine_tells_the_rates_of_the_runtime_and_of_the_device_apart():
 
 def test_engine_refuses_a_context_that_the_model_does_not_have():
     assert "8192" in run("engine", default_model, "--streams", 1, "--context", 8192, code=1).stderr
+
+
+def test_kv_tells_quality_bytes_and_rates_of_each_type_beside_the_first():
+    text = __file__
+    result = json.loads(run("kv", default_model, "--json", "--types", "f16,int8,int8/int4", "--text", text,
+                            "--tokens", 48, "--context", 64, "--runs", 1).stdout)
+    first, int8, mixed = result["types"]
+    assert [row["name"] for row in result["types"]] == ["f16", "int8", "int8/int4"]
+    assert [row["kv_bytes_per_token"] for row in result["types"]] == [30 * 3 * of for of in (256, 136, 104)]
+    assert (first["kl"], first["top1"], first["many_ratio"], first["one_ratio"]) == (0, 1, 1, 1)
+    assert 0 < int8["kl"] < mixed["kl"] < 1 and all(0 < row["loss"] < 20 for row in result["types"])
+    assert all(row["many_tokens_per_s"] > 0 and row["one_tokens_per_s"] > 0 for row in result["types"])
+    assert "--kv-cache-dtype-v: \"q4\" is not one of" in run("kv", default_model, "--types", "int8/q4", code=1).stderr

@@ -23,21 +23,6 @@ std::vector<token_id> counting(std::uint32_t count) {
   return tokens;
 }
 
-/// Copies and waits for `done`.
-bool copy_now(backend& device, block_copy copy) {
-  std::mutex mutex;
-  std::condition_variable wake;
-  int answer = -1;
-  device.copy(std::move(copy), [&](bool ok) {
-    const std::lock_guard lock(mutex);
-    answer = ok;
-    wake.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  wake.wait(lock, [&] { return answer >= 0; });
-  return answer == 1;
-}
-
 }  // namespace
 
 TEST_CASE("cpu device: info tells what was asked for and what it costs", "[gpu]") {

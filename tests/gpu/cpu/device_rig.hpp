@@ -3,8 +3,10 @@
 // tests of this folder.
 #pragma once
 #include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -58,6 +60,21 @@ inline std::vector<std::span<std::byte>> cut_into_blocks(std::vector<std::byte>&
   for (std::size_t at = 0; at < bytes.size(); at += block_bytes)
     places.push_back(std::span(bytes).subspan(at, std::min(bytes.size() - at, block_bytes)));
   return places;
+}
+
+/// Copies and waits for `done`.
+inline bool copy_now(gpu::backend& device, gpu::block_copy copy) {
+  std::mutex mutex;
+  std::condition_variable wake;
+  int answer = -1;
+  device.copy(std::move(copy), [&](bool ok) {
+    const std::lock_guard lock(mutex);
+    answer = ok;
+    wake.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  wake.wait(lock, [&] { return answer >= 0; });
+  return answer == 1;
 }
 
 inline std::vector<std::uint32_t> blocks_from(std::uint32_t first, std::uint32_t count) {

@@ -75,11 +75,37 @@ TEST_CASE(
   CHECK(numbers(plus(seven_billion, {"--kv-cache-dtype", "f32"}))["kv_bytes_per_token"] ==
         1024 * 1024);
   CHECK(numbers(plus(seven_billion, {"--kv-cache-dtype", "int8"}))["kv_bytes_per_token"] ==
-        256 * 1024);
+        32 * 32 * 2 * (128 + 4));
   const auto rounded = numbers(
       plus(seven_billion, {"--max-model-len", "33", "--block-size", "32", "--max-num-seqs", "3"}));
   CHECK(rounded["kv_bytes_per_sequence"] == 64 * 512 * 1024);
   CHECK(rounded["pool_blocks"] == 6);
+}
+
+TEST_CASE("estimate: each type of the cache, K and V apart, and layers that stay f16", "[config]") {
+  const auto bytes = [](const std::vector<std::string>& more) {
+    return numbers(plus(seven_billion, more))["kv_bytes_per_token"].get<std::uint64_t>();
+  };
+  const std::uint64_t heads = 32 * 32, f16 = 2 * 128, int8 = 128 + 4, int4 = 64 + 4;
+  CHECK(bytes({"--kv-cache-dtype", "auto"}) == heads * 2 * f16);
+  CHECK(bytes({"--kv-cache-dtype", "bf16"}) == heads * 2 * f16);
+  CHECK(bytes({"--kv-cache-dtype", "fp8_e4m3"}) == heads * 2 * int8);
+  CHECK(bytes({"--kv-cache-dtype", "fp8_e5m2"}) == heads * 2 * int8);
+  CHECK(bytes({"--kv-cache-dtype", "int4"}) == heads * 2 * int4);
+  CHECK(bytes({"--kv-cache-dtype", "int8", "--kv-cache-dtype-v", "int4"}) == heads * (int8 + int4));
+  CHECK(bytes({"--kv-cache-dtype-k", "int8"}) == heads * (int8 + f16));
+  const auto mixed =
+      plus(seven_billion, {"--kv-cache-dtype", "int4", "--kv-cache-precise-layers", "2,1"});
+  CHECK(bytes({"--kv-cache-dtype", "int4", "--kv-cache-precise-layers", "2,1"}) ==
+        29 * 32 * 2 * int4 + 3 * 32 * 2 * f16);
+  CHECK(numbers(mixed)["kv_cache_precise_layers"] == 3);
+  CHECK(run(mixed, true)
+            .text.find("29 layers x 32 kv heads x (68 + 68) bytes + 3 layers x 32 kv "
+                       "heads x (256 + 256) bytes (int4)") != std::string::npos);
+  CHECK(problem(plus(seven_billion, {"--kv-cache-precise-layers", "30,3"})) ==
+        "troupe: --kv-cache-precise-layers: 30,3 are 33 layers, the model has 32\n");
+  CHECK(problem(plus(seven_billion, {"--kv-cache-dtype-v", "q4"}))
+            .find("--kv-cache-dtype-v: 'q4' is not one of auto, f16,") != std::string::npos);
 }
 
 TEST_CASE("estimate: the weights of a 7B are 6.7 thousand million parameters", "[config]") {
@@ -148,7 +174,8 @@ TEST_CASE("estimate: every wrong input is one line with its range, all at once",
         "1..1024\n"
         "troupe: --width: 0 is outside 1..65536\ntroupe: --heads: '-1' is not a whole number, "
         "1..1024\n"
-        "troupe: --kv-cache-dtype: 'q1' is not one of f16, bf16, f32, int8\n");
+        "troupe: --kv-cache-dtype: 'q1' is not one of auto, f16, bf16, f32, int8, fp8_e4m3, "
+        "fp8_e5m2, int4\n");
   CHECK(problem(plus(seven_billion, {"--kv-heads", "5"})) ==
         "troupe: --kv-heads: 5 does not divide --heads 32\n");
   CHECK(problem({"--layers", "1", "--width", "100", "--heads", "3"})

@@ -40,6 +40,21 @@ TROUPE_INLINE __m256 load_bf16_half(const std::uint16_t* p) {
 TROUPE_INLINE vf load_bf16(const std::uint16_t* p) {
   return {load_bf16_half(p), load_bf16_half(p + 8)};
 }
+TROUPE_INLINE vf halves_to_floats(__m256i x) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))};
+}
+/// The upper byte of an f16.
+TROUPE_INLINE vf load_e5m2(const std::uint8_t* p) {
+  const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return halves_to_floats(_mm256_slli_epi16(x, 8));
+}
+/// Fraction and exponent of an f16, which is 2^8 smaller.
+TROUPE_INLINE vf load_e4m3(const std::uint8_t* p) {
+  const __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i bits = _mm256_set1_epi16(static_cast<short>(0xBFFF));  // the sign stands twice
+  return halves_to_floats(_mm256_and_si256(_mm256_slli_epi16(x, 7), bits));
+}
 TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   __m128i* q = reinterpret_cast<__m128i*>(p);
   _mm_storeu_si128(q, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -89,6 +104,15 @@ TROUPE_INLINE vf power_of_low_bits(vf x) {
 }
 TROUPE_INLINE vf swap_pairs(vf x) {
   return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
+}
+/// Lane i takes lane i ^ Distance.
+template <int Distance>
+TROUPE_INLINE vf swap_lanes(vf x) {
+  if constexpr (Distance == 1) return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
+  if constexpr (Distance == 2) return {_mm256_permute_ps(x.a, 0x4E), _mm256_permute_ps(x.b, 0x4E)};
+  if constexpr (Distance == 4)
+    return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+  if constexpr (Distance == 8) return {x.b, x.a};
 }
 TROUPE_INLINE vf iota() {
   return {_mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_ps(8, 9, 10, 11, 12, 13, 14, 15)};

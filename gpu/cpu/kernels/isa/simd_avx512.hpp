@@ -33,6 +33,17 @@ TROUPE_INLINE vf load_bf16(const std::uint16_t* p) {
   const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
+/// The upper byte of an f16.
+TROUPE_INLINE vf load_e5m2(const std::uint8_t* p) {
+  const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm512_cvtph_ps(_mm256_slli_epi16(x, 8));
+}
+/// Fraction and exponent of an f16, which is 2^8 smaller.
+TROUPE_INLINE vf load_e4m3(const std::uint8_t* p) {
+  const __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i bits = _mm256_set1_epi16(static_cast<short>(0xBFFF));  // the sign stands twice
+  return _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(x, 7), bits));
+}
 TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -75,6 +86,14 @@ TROUPE_INLINE vf power_of_low_bits(vf x) {
 }
 TROUPE_INLINE vf swap_pairs(vf a) {
   return _mm512_permute_ps(a, 0xB1);
+}
+/// Lane i takes lane i ^ Distance.
+template <int Distance>
+TROUPE_INLINE vf swap_lanes(vf a) {
+  if constexpr (Distance == 1) return _mm512_permute_ps(a, 0xB1);
+  if constexpr (Distance == 2) return _mm512_permute_ps(a, 0x4E);
+  if constexpr (Distance == 4) return _mm512_shuffle_f32x4(a, a, 0xB1);
+  if constexpr (Distance == 8) return _mm512_shuffle_f32x4(a, a, 0x4E);
 }
 TROUPE_INLINE vf iota() {
   return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

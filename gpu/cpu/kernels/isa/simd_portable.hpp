@@ -51,6 +51,17 @@ TROUPE_INLINE vf load_f16(const std::uint16_t* p) {
 TROUPE_INLINE vf load_bf16(const std::uint16_t* p) {
   return each_lane([=](int i) { return bf16_to_float(p[i]); });
 }
+/// The upper byte of an f16.
+TROUPE_INLINE vf load_e5m2(const std::uint8_t* p) {
+  return each_lane(
+      [=](int i) { return half_to_float(static_cast<std::uint16_t>(std::uint32_t{p[i]} << 8)); });
+}
+/// Fraction and exponent of an f16, which is 2^8 smaller.
+TROUPE_INLINE vf load_e4m3(const std::uint8_t* p) {
+  return each_lane([=](int i) {
+    return half_to_float(static_cast<std::uint16_t>((p[i] & 0x80u) << 8 | (p[i] & 0x7Fu) << 7));
+  });
+}
 TROUPE_INLINE void store_f16(std::uint16_t* p, vf x) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_half(x.q[i / 4][i % 4]);
 }
@@ -107,6 +118,11 @@ TROUPE_INLINE vf power_of_low_bits(const vf& x) {
 }
 TROUPE_INLINE vf swap_pairs(const vf& x) {
   return each([&](int i) { return vf::quad{x.q[i][1], x.q[i][0], x.q[i][3], x.q[i][2]}; });
+}
+/// Lane i takes lane i ^ Distance.
+template <int Distance>
+TROUPE_INLINE vf swap_lanes(const vf& x) {
+  return each_lane([&](int i) { return x.q[(i ^ Distance) / 4][(i ^ Distance) % 4]; });
 }
 TROUPE_INLINE vf iota() {
   return each_lane([](int i) { return static_cast<float>(i); });

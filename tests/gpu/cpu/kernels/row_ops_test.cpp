@@ -5,9 +5,50 @@
 
 #include "gpu/cpu/kernels/attention.hpp"
 #include "tests/gpu/cpu/kernels/kernel_rig.hpp"
+#include "tests/gpu/cpu/kernels/kv_rig.hpp"
 
 using namespace troupe::gpu;
 using namespace troupe::test;
+
+namespace {
+
+struct turns_of {
+  std::vector<float> cosines, sines;
+};
+
+turns_of rotations(std::uint32_t positions, std::uint32_t dim) {
+  turns_of out{std::vector<float>(positions * dim), std::vector<float>(positions * dim)};
+  for (std::uint32_t p = 0; p < positions; ++p) {
+    for (std::uint32_t d = 0; d < dim; ++d) {
+      const double angle = p * std::pow(10000.0, -double(d / 2 * 2) / dim);
+      out.cosines[p * dim + d] = static_cast<float>(std::cos(angle));
+      out.sines[p * dim + d] = static_cast<float>(d % 2 ? std::sin(angle) : -std::sin(angle));
+    }
+  }
+  return out;
+}
+
+/// The most that storing may lose of x, beside others of a head that are at most `most`. What codes
+/// lose is 32 roundings of half a step, added with both signs and divided by the root of 32.
+double half_step(const kv_dtype& type, double x, double most) {
+  const double size = std::fabs(x) + 1e-6;
+  switch (type.encoding) {
+    case kv_encoding::f16:
+      return size * 0x1p-11;
+    case kv_encoding::bf16:
+      return size * 0x1p-8;
+    case kv_encoding::int8:
+      return 1.5 * most / 127;
+    case kv_encoding::fp8_e4m3:
+      return size * 0x1p-4 + most * 0x1p-18;
+    case kv_encoding::fp8_e5m2:
+      return size * 0x1p-3;
+    default:
+      return 1.5 * most / 8;
+  }
+}
+
+}  // namespace
 
 TEST_CASE("quantize: codes are within half a step, and sums are those of the codes", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
@@ -90,37 +131,58 @@ TEST_CASE("rms_norm: rows are scaled to unit mean square, taken from where they 
   });
 }
 
-TEST_CASE("rope: pairs turn by their angle; K is stored by dimension and V by token", "[gpu]") {
+TEST_CASE("rope: pairs turn by their angle; K and V are stored as their types say", "[gpu]") {
   for_each_isa([](const kernel_table& kernels) {
-    const std::uint32_t dim = 32, size = 16;
-    auto q = random_floats(1, 2 * 64);
-    const auto q_before = q;
-    const auto k = random_floats(2, 2 * 32), v = random_floats(3, 2 * 32);
-    std::vector<float> cosines(40 * dim), sines(40 * dim);
-    for (std::uint32_t p = 0; p < 40; ++p) {
-      for (std::uint32_t d = 0; d < dim; ++d) {
-        const double angle = p * std::pow(10000.0, -double(d / 2 * 2) / dim);
-        cosines[p * dim + d] = static_cast<float>(std::cos(angle));
-        sines[p * dim + d] = static_cast<float>(d % 2 ? std::sin(angle) : -std::sin(angle));
+    for (const std::uint32_t size : {16u, 32u}) {
+      for (const kv_dtype& type : cpu_kv_dtypes) {
+        const std::uint32_t dim = 32;
+        auto q = random_floats(1, 2 * 64);
+        const auto q_before = q;
+        const auto k = random_floats(2, 2 * 32), v = random_floats(3, 2 * 32);
+        const auto turns = rotations(40, dim);
+        kv_memory kv(type, dim, size, 3 * size, 1);
+        const std::uint32_t positions[] = {5, 37}, blocks[] = {2, 1};
+        kv.table = {blocks[0], size == 16 ? blocks[0] : blocks[1], blocks[1]};
+        kernels.rope({q.data(), 64, k.data(), v.data(), 32, 2, 1, dim, turns.cosines.data(),
+                      turns.sines.data(), positions, blocks, kv.view, 0, 2});
+        for (std::uint32_t r = 0; r < 2; ++r) {
+          const double most = 4.0;  // of 64 normal numbers
+          const auto keys = kv.key_row(0, positions[r]), values = kv.value_row(0, positions[r]);
+          for (std::uint32_t d = 0; d < dim; ++d) {
+            const std::size_t at = positions[r] * dim + d;
+            const double c = turns.cosines[at], s = turns.sines[at];
+            const double turned =
+                q_before[r * 64 + 32 + d] * c + q_before[r * 64 + 32 + (d ^ 1)] * s;
+            CHECK(q[r * 64 + 32 + d] == Approx(turned).epsilon(1e-5).margin(1e-6));
+            const double key = k[r * 32 + d] * c + k[r * 32 + (d ^ 1)] * s, value = v[r * 32 + d];
+            INFO(type.name << ", block size " << size << ", row " << r << ", dim " << d);
+            CHECK(std::fabs(keys[d] - key) <= half_step(type, key, most));
+            CHECK(std::fabs(values[d] - value) <= half_step(type, value, most));
+          }
+        }
       }
     }
-    std::vector<std::uint16_t> memory(3 * 2 * dim * size);
-    const kv_view kv{memory.data(), 2 * dim * size, dim * size, dim * size, size};
-    const std::uint32_t positions[] = {5, 37}, blocks[] = {2, 1};
-    kernels.rope({q.data(), 64, k.data(), v.data(), 32, 2, 1, dim, cosines.data(), sines.data(),
-                  positions, blocks, kv, 0, 2});
-    for (std::uint32_t r = 0; r < 2; ++r) {
-      const std::uint16_t* block = memory.data() + blocks[r] * kv.block_stride;
-      const std::uint32_t token = positions[r] % size;
-      for (std::uint32_t d = 0; d < dim; ++d) {
-        const double c = cosines[positions[r] * dim + d], s = sines[positions[r] * dim + d];
-        const double turned = q_before[r * 64 + 32 + d] * c + q_before[r * 64 + 32 + (d ^ 1)] * s;
-        CHECK(q[r * 64 + 32 + d] == Approx(turned).epsilon(1e-5).margin(1e-6));
-        const double key = k[r * 32 + d] * c + k[r * 32 + (d ^ 1)] * s;
-        CHECK(half_to_float(block[d * size + token]) == Approx(key).epsilon(0x1p-11).margin(1e-6));
-        CHECK(half_to_float(block[dim * size + token * dim + d]) ==
-              Approx(v[r * 32 + d]).epsilon(0x1p-11));
-      }
+  });
+}
+
+TEST_CASE("rope: a head of zeros, of NaN and of infinities is stored as what it is", "[gpu]") {
+  for_each_isa([](const kernel_table& kernels) {
+    for (const kv_dtype& type : cpu_kv_dtypes) {
+      const std::uint32_t dim = 32;
+      std::vector<float> q(dim), zeros(3 * dim), v(3 * dim);
+      v[dim + 3] = std::nanf("");
+      v[2 * dim + 4] = std::numeric_limits<float>::infinity();
+      const auto turns = rotations(4, dim);
+      kv_memory kv(type, dim, 16, 16, 1);
+      const std::uint32_t positions[] = {1, 2, 3}, blocks[] = {0, 0, 0};
+      kernels.rope({q.data(), 0, zeros.data(), v.data(), dim, 1, 1, dim, turns.cosines.data(),
+                    turns.sines.data(), positions, blocks, kv.view, 0, 3});
+      INFO(type.name);
+      for (std::uint32_t d = 0; d < dim; ++d) REQUIRE(kv.value(0, 1, d) == 0.0);
+      for (std::uint32_t d = 0; d < dim; ++d) REQUIRE(kv.key(0, 1, d) == 0.0);
+      if (type.head_scale_bytes == 0) continue;  // each value stands for itself
+      for (std::uint32_t d = 0; d < dim; ++d) REQUIRE(std::isnan(kv.value(0, 2, d)));
+      for (std::uint32_t d = 0; d < dim; ++d) REQUIRE(std::isnan(kv.value(0, 3, d)));
     }
   });
 }
