@@ -1,6 +1,7 @@
 #include "config/options/option_table.hpp"
 
 #include <cctype>
+#include <tuple>
 
 namespace troupe {
 namespace {
@@ -60,32 +61,22 @@ void add_model(std::vector<option_spec>& t) {
 
 void add_memory(std::vector<option_spec>& t) {
   const std::string g = "KV cache";
-  const std::vector<std::string> kv_types{"auto",     "f16",      "bf16", "int8",
-                                          "fp8_e4m3", "fp8_e5m2", "int4"};
   t.push_back({.name = "block-size",
                .group = g,
                .field = &c::block_size,
                .unit = "tokens",
                .choices = {"16", "32"},
                .meaning = "tokens in one KV block"});
-  t.push_back({.name = "kv-cache-dtype",
-               .group = g,
-               .field = &c::kv_cache_dtype,
-               .choices = kv_types,
-               .meaning = "how K and V are stored",
-               .unset = "as the device does best"});
-  t.push_back({.name = "kv-cache-dtype-k",
-               .group = g,
-               .field = &c::kv_cache_dtype_k,
-               .choices = kv_types,
-               .meaning = "how K alone is stored",
-               .unset = "as kv-cache-dtype"});
-  t.push_back({.name = "kv-cache-dtype-v",
-               .group = g,
-               .field = &c::kv_cache_dtype_v,
-               .choices = kv_types,
-               .meaning = "how V alone is stored",
-               .unset = "as kv-cache-dtype"});
+  for (const auto& [name, field, what, unset] :
+       {std::tuple{"kv-cache-dtype", &c::kv_cache_dtype, "K and V are", "as the device does best"},
+        std::tuple{"kv-cache-dtype-k", &c::kv_cache_dtype_k, "K alone is", "as kv-cache-dtype"},
+        std::tuple{"kv-cache-dtype-v", &c::kv_cache_dtype_v, "V alone is", "as kv-cache-dtype"}})
+    t.push_back({.name = name,
+                 .group = g,
+                 .field = field,
+                 .choices = {"auto", "f16", "bf16", "int8", "fp8_e4m3", "fp8_e5m2", "int4"},
+                 .meaning = std::string("how ") + what + " stored",
+                 .unset = unset});
   t.push_back({.name = "kv-cache-precise-layers",
                .group = g,
                .field = &c::kv_cache_precise_layers,
@@ -329,20 +320,9 @@ void add_access_and_health(std::vector<option_spec>& t) {
                .unit = "s",
                .high = long_time_s,
                .meaning = "time that running requests get after SIGTERM"});
-  t.push_back({.name = "stall-ready-s",
-               .group = g,
-               .field = &c::stall_ready_s,
-               .unit = "s",
-               .low = 0.1,
-               .high = long_time_s,
-               .meaning = "time without a step while work waits, then /ready answers 503"});
-  t.push_back({.name = "stall-health-s",
-               .group = g,
-               .field = &c::stall_health_s,
-               .unit = "s",
-               .low = 0.1,
-               .high = long_time_s,
-               .meaning = "the same for /health"});
+  add_seconds(t, g, "stall-ready-s", &c::stall_ready_s, 0.1, long_time_s,
+              "time without a step while work waits, then /ready answers 503");
+  add_seconds(t, g, "stall-health-s", &c::stall_health_s, 0.1, long_time_s, "the same for /health");
 }
 
 void add_output(std::vector<option_spec>& t) {

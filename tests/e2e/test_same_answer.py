@@ -20,8 +20,8 @@ PARKS = "troupe_num_parks_total"
 PREEMPTED = {16: 8, 32: 20}
 HITS = 20  # requests that found the beginning of their prompt in the cache
 HEAVY = int(os.environ.get("TROUPE_E2E_SCALE", "1")) > 1
-SOME = range(0, REQUESTS, 3)  # of them, for each type of the cache; on a pool as small for them
-SOME_BLOCKS = 110
+SOME = range(0, REQUESTS, 5)  # of them, for each type of the cache; on a pool as small for them
+SOME_BLOCKS = 80
 ROUNDS = [(32, "recompute"), (32, "park")] + ([(16, "recompute")] if HEAVY else [])
 
 

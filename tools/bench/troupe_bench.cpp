@@ -126,6 +126,8 @@ int main(int argc, char** argv) {
     device->add_option("--threads", options.own["threads"], "0: the cores this process may use");
     device->add_option("--isa", options.own["isa"], "auto, avx512-vnni, avx2, portable");
   }
+  kv->add_option("--kv-cache-precise-layers", options.kv_cache_precise_layers,
+                 "FIRST,LAST: so many layers stay f16 in each type");
   for (auto* device : {engine, kernels, cache, policies}) {
     device->add_option("--kv-cache-dtype", options.kv_cache_dtype, "how K and V are stored");
     device->add_option("--kv-cache-dtype-k", options.kv_cache_dtype_k, "how K alone is stored");

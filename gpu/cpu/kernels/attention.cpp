@@ -5,7 +5,7 @@
 // are coded. K and V are fetched a split ahead into the second-level cache, since blocks lie
 // scattered and hardware follows no block table. The sums of one query are the same operations in
 // the same order in every shape.
-#include "gpu/cpu/kernels/attention_state.hpp"
+#include "gpu/cpu/kernels/isa/attention_state.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 

@@ -3,7 +3,7 @@
 // which loses less than the f16 of a value does. The sums are exact integers, so every shape and
 // every instruction set forms the same ones; each becomes a float once, times the steps. K's scales
 // multiply the scores, V's the weights before they become wide.
-#include "gpu/cpu/kernels/attention_state.hpp"
+#include "gpu/cpu/kernels/isa/attention_state.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
@@ -25,39 +25,41 @@ TROUPE_INLINE void score_groups(const attention_params& p, tile_state& s, const 
   const std::uint8_t* k[G];
   const std::byte* q = s.q_wide[first];
   constexpr std::size_t stride = sizeof(s.q_wide[0]);
-  line_sums acc[G][N];
+  sum_part acc[G][N][sum_parts];
 #pragma GCC unroll 4
   for (int g = 0; g < G; ++g) {
     if (j == 0) fetch_piece(p, split, group + g + fetch_ahead);
     const std::uint32_t t = split.first + 16 * (group + g);
     k[g] = reinterpret_cast<const std::uint8_t*>(key_head(p, t)) +
            t % p.kv.block_size / 16 * group_bytes(p, p.kv.key);
-#pragma GCC unroll 12
-    for (int i = 0; i < N; ++i) acc[g][i] = no_sums();
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i) clear_sums(acc[g][i]);
   }
   const std::byte* const end = q + p.head_dim / 4 * wide_bytes;
   while (q < end) {
-    code_line low[G], high[G];
+    line_part low[G][line_parts], high[G][line_parts];
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
       if constexpr (FourBit) {
         load_lines(k[g], low[g], high[g]);
       } else {
-        low[g] = load_line(k[g]);
+        load_line(k[g], low[g]);
       }
       k[g] += 64;
     }
-#pragma GCC unroll 12
+#pragma GCC unroll 4
     for (int i = 0; i < N; ++i) {
-      const wide_four x = load_wide(q + i * stride);
+      wide_part x[wide_parts];
+      load_wide(q + i * stride, x);
 #pragma GCC unroll 4
       for (int g = 0; g < G; ++g) add_products(acc[g][i], low[g], x);
     }
     q += wide_bytes;
     if constexpr (FourBit) {
-#pragma GCC unroll 12
+#pragma GCC unroll 4
       for (int i = 0; i < N; ++i) {
-        const wide_four x = load_wide(q + i * stride);
+        wide_part x[wide_parts];
+        load_wide(q + i * stride, x);
 #pragma GCC unroll 4
         for (int g = 0; g < G; ++g) add_products(acc[g][i], high[g], x);
       }
@@ -67,7 +69,7 @@ TROUPE_INLINE void score_groups(const attention_params& p, tile_state& s, const 
 #pragma GCC unroll 4
   for (int g = 0; g < G; ++g) {
     const vf scales = load(key_scales(p, split.first + 16 * (group + g)));
-#pragma GCC unroll 12
+#pragma GCC unroll 4
     for (int i = 0; i < N; ++i) {
       const vf sum = total(acc[g][i], -zero_point<FourBit> * s.q_sum[first + i]);
       store(s.weight[j + i] + 16 * (group + g), mul(mul(sum, set1(s.q_step[first + i])), scales));
@@ -89,7 +91,7 @@ void score_queries(const attention_params& p, tile_state& s, const split_range& 
 }
 
 /// The rest of a pass as one call, of at most N queries.
-template <bool FourBit, int N = line_accumulators>
+template <bool FourBit, int N = line_queries>
 std::uint32_t score_some(const attention_params& p, tile_state& s, const split_range& split,
                          std::uint32_t first, std::uint32_t j, std::uint32_t left) {
   if constexpr (N > 1) {
@@ -139,11 +141,11 @@ TROUPE_INLINE void weigh_lines(const attention_params& p, tile_state& s, const s
   const std::size_t step = group_bytes(p, p.kv.value) / 4, at = FourBit ? dim * 2 : dim * 4;
   constexpr std::size_t stride = sizeof(s.weight_wide[0]);
   const bool fetches = j == 0 && dim == 0;
-  line_sums acc[N][D];
-#pragma GCC unroll 12
+  sum_part acc[N][D][sum_parts];
+#pragma GCC unroll 4
   for (int i = 0; i < N; ++i) {
 #pragma GCC unroll 4
-    for (int d = 0; d < D; ++d) acc[i][d] = no_sums();
+    for (int d = 0; d < D; ++d) clear_sums(acc[i][d]);
   }
   const std::byte* weight = s.weight_wide[j];
   for (std::uint32_t group = 0; 4 * group < fours; ++group) {
@@ -153,23 +155,24 @@ TROUPE_INLINE void weigh_lines(const attention_params& p, tile_state& s, const s
                             t % p.kv.block_size / 4 * step + at;
     const std::uint32_t here = fours - 4 * group < 4 ? fours - 4 * group : 4;
     for (std::uint32_t four = 0; four < here; ++four, v += step, weight += wide_bytes) {
-      code_line codes[D];
+      line_part codes[D][line_parts];
       if constexpr (FourBit) {
 #pragma GCC unroll 2
         for (int d = 0; d < D; d += 2) load_lines(v + 32 * d, codes[d], codes[d + 1]);
       } else {
 #pragma GCC unroll 4
-        for (int d = 0; d < D; ++d) codes[d] = load_line(v + 64 * d);
+        for (int d = 0; d < D; ++d) load_line(v + 64 * d, codes[d]);
       }
-#pragma GCC unroll 12
+#pragma GCC unroll 4
       for (int i = 0; i < N; ++i) {
-        const wide_four x = load_wide(weight + i * stride);
+        wide_part x[wide_parts];
+        load_wide(weight + i * stride, x);
 #pragma GCC unroll 4
         for (int d = 0; d < D; ++d) add_products(acc[i][d], codes[d], x);
       }
     }
   }
-#pragma GCC unroll 12
+#pragma GCC unroll 4
   for (int i = 0; i < N; ++i) {
     const vf unit = set1(s.weight_step[j + i]);
     const std::int32_t offset = -zero_point<FourBit> * s.weight_sum[j + i];
@@ -190,7 +193,8 @@ void weigh_queries(const attention_params& p, tile_state& s, const split_range& 
 
 /// Two lines of sums for each query at least, where codes lie in pairs of lines.
 constexpr int most_weighed(bool four_bit) {
-  return four_bit && line_accumulators > 1 ? line_accumulators / 2 : line_accumulators;
+  constexpr int pairs = line_accumulators > 1 ? line_accumulators / 2 : 1;
+  return four_bit && pairs < line_queries ? pairs : line_queries;
 }
 
 template <bool FourBit, int N = most_weighed(FourBit)>

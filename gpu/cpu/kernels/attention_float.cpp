@@ -3,7 +3,7 @@
 // groups and several parts of the head at once to hide latency. The sums of one query are the same
 // operations in the same order in every shape. Scales of 8-bit floats multiply the scores, and the
 // weights before they meet V.
-#include "gpu/cpu/kernels/attention_state.hpp"
+#include "gpu/cpu/kernels/isa/attention_state.hpp"
 
 namespace troupe::gpu::TROUPE_ISA_NS {
 
