@@ -10,6 +10,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tools/client/http_reader.hpp"
+#include "tools/client/sse_reader.hpp"
+
 namespace troupe::net::test {
 
 namespace asio = boost::asio;
@@ -65,36 +68,17 @@ std::string test_client::read_until(const std::string& text) {
 }
 
 reply test_client::read_reply(bool is_head) {
-  read_until("\r\n\r\n");
+  api_client::http_reader reader{is_head};
   reply r;
-  const std::size_t end = in_.find("\r\n\r\n");
-  r.head = in_.substr(0, end + 2);
-  in_.erase(0, end + 4);
-  r.status = std::stoi(r.head.substr(9, 3));
-  if (is_head || r.status == 204 || r.status == 101 || r.status == 100) return r;
-  if (r.header("Transfer-Encoding") == "chunked") {
-    for (;;) {
-      read_until("\r\n");
-      const std::size_t line = in_.find("\r\n");
-      const std::size_t size = std::stoul(in_.substr(0, line), nullptr, 16);
-      while (in_.size() < line + 2 + size + 2)
-        if (!fill()) throw std::runtime_error("closed inside a chunk");
-      r.body += in_.substr(line + 2, size);
-      in_.erase(0, line + 2 + size + 2);
-      if (size == 0) return r;
-    }
+  const auto take = [&r](std::string_view piece) { r.body += piece; };
+  for (reader.feed(in_, take); !reader.complete(); reader.feed(in_, take)) {
+    if (fill()) continue;
+    reader.end_of_stream();
+    if (!reader.complete()) throw std::runtime_error("closed inside a reply; so far: " + r.body);
   }
-  const std::string length = r.header("Content-Length");
-  if (length.empty()) {
-    while (fill()) {
-    }
-    r.body = std::exchange(in_, "");
-    return r;
-  }
-  while (in_.size() < std::stoul(length))
-    if (!fill()) throw std::runtime_error("closed inside a body");
-  r.body = in_.substr(0, std::stoul(length));
-  in_.erase(0, std::stoul(length));
+  r.status = reader.status();
+  for (const auto& [name, value] : reader.headers()) r.head += "\r\n" + name + ": " + value;
+  r.head += "\r\n";
   return r;
 }
 
@@ -169,40 +153,13 @@ reply test_client::upgrade(const std::string& more_headers) {
 }
 
 void test_client::send_ws(const std::string& payload, int opcode) {
-  std::string frame(1, static_cast<char>(0x80 | opcode));
-  if (payload.size() < 126) {
-    frame += static_cast<char>(0x80 | payload.size());
-  } else if (payload.size() < 65536) {
-    frame += static_cast<char>(0x80 | 126);
-    frame += static_cast<char>(payload.size() >> 8);
-    frame += static_cast<char>(payload.size() & 255);
-  } else {
-    frame += static_cast<char>(0x80 | 127);
-    for (int shift = 56; shift >= 0; shift -= 8)
-      frame += static_cast<char>((payload.size() >> shift) & 255);
-  }
-  frame += std::string(4, '\0');  // a mask of zeros is a mask
-  send(frame + payload);
+  send(api_client::client_frame(static_cast<std::uint8_t>(opcode), payload));
 }
 
 ws_frame test_client::read_ws() {
-  const auto need = [&](std::size_t n) {
-    while (in_.size() < n)
-      if (!fill()) throw std::runtime_error("closed inside a frame");
-  };
-  need(2);
   ws_frame f;
-  f.opcode = in_[0] & 15;
-  std::size_t size = in_[1] & 127, at = 2;
-  const std::size_t length_bytes = size == 126 ? 2 : size == 127 ? 8 : 0;
-  need(at + length_bytes);
-  if (length_bytes > 0) size = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i)
-    size = size * 256 + static_cast<unsigned char>(in_[at + i]);
-  at += length_bytes;
-  need(at + size);
-  f.payload = in_.substr(at, size);
-  in_.erase(0, at + size);
+  while (!frames_.next(in_, f))
+    if (!fill()) throw std::runtime_error("closed inside a frame");
   return f;
 }
 
@@ -219,14 +176,7 @@ std::string get(const std::string& path, const std::string& more_headers,
 
 std::vector<std::string> sse_data(const std::string& body) {
   std::vector<std::string> all;
-  for (std::size_t at = 0; at < body.size();) {
-    const std::size_t end = body.find("\n\n", at);
-    if (end == body.npos) break;
-    const std::string event = body.substr(at, end - at);
-    const std::size_t data = event.find("data: ");
-    if (data != event.npos) all.push_back(event.substr(data + 6));
-    at = end + 2;
-  }
+  api_client::sse_reader{}.feed(body, [&](std::string_view data) { all.emplace_back(data); });
   return all;
 }
 

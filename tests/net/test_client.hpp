@@ -1,6 +1,6 @@
-// A client on a plain Asio socket: sends what a test writes, reads with a time limit, leaves in
-// every way a client can, and speaks just enough WebSocket. Throws when 20 seconds pass without an
-// answer.
+// A client on a plain Asio socket: sends what a test writes, reads with a time limit (by the
+// readers of tools/client), leaves in every way a client can. Throws when 20 seconds pass without
+// an answer.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -11,18 +11,19 @@
 
 #include "net/server/server.hpp"
 #include "tests/net/fake_engine.hpp"
+#include "tools/client/ws_reader.hpp"
 
 namespace troupe::net::test {
 
 struct reply {
   int status = 0;
-  std::string head, body;
+  std::string head;  ///< its fields, a line each
+  std::string body;
   std::string header(const std::string& name) const;  ///< empty when absent
 };
 
-struct ws_frame {
-  int opcode = 0;  ///< 1 text, 8 close, 9 ping, 10 pong
-  std::string payload;
+/// A whole message, or a control frame.
+struct ws_frame : api_client::ws_message {
   int close_code() const;
 };
 
@@ -31,7 +32,8 @@ class test_client {
   explicit test_client(std::uint16_t port, int receive_buffer = 0);
 
   void send(const std::string& bytes);
-  /// A whole reply, by Content-Length or chunks, or up to the end of the connection.
+  /// A whole reply, by Content-Length or chunks, or up to the end of the connection. Interim ones
+  /// (1xx) are passed over.
   reply read_reply(bool is_head = false);
   /// Reads until `text` has been seen; answers everything read so far and not consumed.
   std::string read_until(const std::string& text);
@@ -61,6 +63,7 @@ class test_client {
   boost::asio::io_context io_;
   boost::asio::ip::tcp::socket socket_{io_};
   std::string in_;
+  api_client::ws_reader frames_;
 };
 
 std::string post(const std::string& path, const std::string& json,

@@ -34,15 +34,14 @@ bool all(const Range& range, Predicate p) {
 
 }  // namespace
 
-campaign::campaign(const settings& s, const client_setting& setting, tally& t,
-                   std::function<void()> progress)
+campaign::campaign(const settings& s, const target& to, tally& t, std::function<void()> progress)
     : settings_{s},
-      setting_{setting},
+      target_{to},
       tally_{t},
       progress_{std::move(progress)},
       matrix_{s.transports, s.manners, s.by, s.seed},
-      metrics_{setting},
-      changed_{setting.io},
+      metrics_{to},
+      changed_{to.io},
       random_{s.seed} {
   // Two short prompts, and two that begin alike for several blocks: what they share must outlive
   // either's death.
@@ -101,7 +100,7 @@ std::uint32_t campaign::waves_between_pool_requests() const {
 
 asio::awaitable<metrics_page> campaign::scrape() {
   const std::chrono::seconds patience{std::max(30u, *settings_.idle_timeout_s)};
-  const auto reply = co_await metrics_.ask(get_text(setting_.address, "/metrics"), patience);
+  const auto reply = co_await metrics_.ask(get_text(target_.address, "/metrics"), patience);
   if (!reply.complete())
     throw std::runtime_error(fmt::format("the metrics page: {}", reply.error()));
   metrics_page page{reply.body()};
@@ -143,7 +142,7 @@ asio::awaitable<void> campaign::learn_pool_size() {
   tally_.pool_tokens = settings_.pool_tokens > 0
                            ? settings_.pool_tokens
                            : static_cast<std::uint32_t>(blocks) * settings_.block_size;
-  context_ = settings_.context > 0 ? settings_.context : co_await context_of_card(setting_);
+  context_ = settings_.context > 0 ? settings_.context : co_await context_of_card(target_);
 }
 
 asio::awaitable<void> campaign::take_solo_answers() {
@@ -165,7 +164,7 @@ asio::awaitable<void> campaign::take_solo_answers() {
 std::shared_ptr<client> campaign::start(transport over, question asked,
                                         std::optional<kill_plan> plan, std::uint32_t after_ms) {
   auto one =
-      std::make_shared<client>(setting_, over, std::move(asked), plan,
+      std::make_shared<client>(target_, over, std::move(asked), plan,
                                std::chrono::milliseconds(after_ms), [this] { changed_.cancel(); });
   one->start();
   return one;
@@ -218,7 +217,7 @@ question campaign::question_for(const kill_plan& plan, std::size_t prompt) const
     last_n = plan.over == transport::plain ? 0 : settings_.max_tokens;
   if (plan.when == moment::bytes_sent) {
     last_n = 0;
-    for (const auto& piece : request_pieces(setting_.address, plan.over, longer))
+    for (const auto& piece : request_pieces(target_.address, plan.over, longer))
       last_n += piece.size();
   }
   if (plan.how == manner::silence && plan.n <= last_n) return longer;

@@ -21,13 +21,16 @@
 
 namespace troupe::chaos {
 
+using api_client::http_exchange;
+using api_client::metrics_page;
+
 /// What the server gets beyond the step under way.
 inline constexpr double beyond_step_ms = 50;
 
 class campaign {
  public:
   /// `progress` is called after each wave.
-  campaign(const settings&, const client_setting&, tally&, std::function<void()> progress);
+  campaign(const settings&, const target&, tally&, std::function<void()> progress);
 
   /// Throws std::runtime_error when the server cannot be reached, is busy at the start, or stops
   /// answering.
@@ -75,7 +78,7 @@ class campaign {
   std::string where() const;
 
   const settings& settings_;
-  const client_setting& setting_;
+  const target& target_;
   tally& tally_;
   std::function<void()> progress_;
   kill_matrix matrix_;

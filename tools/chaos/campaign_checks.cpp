@@ -84,7 +84,7 @@ asio::awaitable<bool> campaign::settle(const end_of_wave& end) {
       judge_books(page);
       co_return false;
     }
-    asio::steady_timer pause{setting_.io, std::chrono::milliseconds(settings_.poll_ms)};
+    asio::steady_timer pause{target_.io, std::chrono::milliseconds(settings_.poll_ms)};
     co_await pause.async_wait(asio::use_awaitable);
     page = co_await scrape();
   }
@@ -160,7 +160,7 @@ asio::awaitable<void> campaign::pool_request() {
         fmt::format("the pool is larger than a context: the request took {:.0f} % of it",
                     100.0 * tokens / tally_.pool_tokens);
   const auto began = clock::now();
-  const auto problem = co_await ask_for_pool(setting_, tokens, tally_.pool_requests,
+  const auto problem = co_await ask_for_pool(target_, tokens, tally_.pool_requests,
                                              std::chrono::seconds(settings_.pool_timeout_s));
   ++tally_.pool_requests;
   tally_.pool_request_tokens = tokens;

@@ -11,21 +11,13 @@
 #include <exception>
 
 #include "tools/chaos/campaign.hpp"
-#include "tools/chaos/relay_process.hpp"
 #include "tools/chaos/report.hpp"
 #include "tools/chaos/server_process.hpp"
 #include "tools/chaos/settings.hpp"
+#include "tools/client/relay_process.hpp"
 
 namespace troupe::chaos {
 namespace {
-
-asio::ip::tcp::endpoint resolve(asio::io_context& io, const target_address& at) {
-  boost::system::error_code error;
-  const auto found = asio::ip::tcp::resolver{io}.resolve(at.host, std::to_string(at.port), error);
-  if (error || found.empty())
-    throw std::runtime_error(fmt::format("host '{}': {}", at.host, error.message()));
-  return found.begin()->endpoint();
-}
 
 /// What the server says of itself when it is started here.
 void take_facts(const server_process& server, settings& s, tally& t) {
@@ -39,12 +31,12 @@ void take_facts(const server_process& server, settings& s, tally& t) {
   t.pool_bytes = s.pool_bytes;
 }
 
-client_setting setting_for(asio::io_context& io, const settings& s, const std::string& url) {
-  client_setting setting{io, {}, parse_url(url)};
-  setting.address.api_key = s.api_key;
-  setting.address.model = s.model;
-  setting.server = resolve(io, setting.address);
-  return setting;
+target target_for(asio::io_context& io, const settings& s, const std::string& url) {
+  target to{io, {}, api_client::parse_url(url)};
+  to.address.api_key = s.api_key;
+  to.address.model = s.model;
+  to.server = resolve(io, to.address).front();
+  return to;
 }
 
 /// The first SIGINT or SIGTERM ends the run after the wave under way, with its report; the second
@@ -82,9 +74,9 @@ int run(settings s) {
     take_facts(*server, s, found);
   }
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  const auto setting = setting_for(io, s, found.url);
+  const auto to = target_for(io, s, found.url);
   // Outlives the server's stop, which runs the I/O and with it what is left of its clients.
-  campaign all{s, setting, found, [&] {
+  campaign all{s, to, found, [&] {
                  if (terminal) fmt::print(stderr, "\r\x1b[K{}", progress_line(s, found));
                }};
   asio::signal_set signals{io, SIGINT, SIGTERM};
@@ -114,7 +106,8 @@ int run(settings s) {
 int main(int argc, char** argv) {
   using namespace troupe::chaos;
   std::signal(SIGPIPE, SIG_IGN);
-  if (argc == 4 && std::strcmp(argv[1], relay_word) == 0) return run_relay(argv[2], argv[3]);
+  if (argc == 4 && std::strcmp(argv[1], troupe::api_client::relay_word) == 0)
+    return troupe::api_client::run_relay(argv[2], argv[3]);
   settings asked;
   if (const auto code = parse(argc, argv, asked)) return *code;
   try {

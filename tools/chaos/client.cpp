@@ -10,23 +10,22 @@ namespace troupe::chaos {
 
 using boost::system::error_code;
 
-client::client(const client_setting& setting, transport over, question asked,
-               std::optional<kill_plan> plan, std::chrono::milliseconds start_after,
-               std::function<void()> changed)
-    : setting_{setting},
+client::client(const target& to, transport over, question asked, std::optional<kill_plan> plan,
+               std::chrono::milliseconds start_after, std::function<void()> changed)
+    : target_{to},
       transport_{over},
       question_{std::move(asked)},
       plan_{plan},
       start_after_{start_after},
       changed_{std::move(changed)},
-      connection_{setting.io},
+      connection_{to.io},
       reader_{over},
-      moment_{setting.io},
-      linger_{setting.io} {}
+      moment_{to.io},
+      linger_{to.io} {}
 
 void client::start() {
   asio::co_spawn(
-      setting_.io, [self = shared_from_this()] { return self->run(); }, asio::detached);
+      target_.io, [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
 std::string client::failure() const {
@@ -58,9 +57,9 @@ asio::awaitable<void> client::run() {
 
 asio::awaitable<void> client::converse() {
   if (plan_ && plan_->how == manner::kill_9)
-    connection_.open_in_process(setting_.server);
+    connection_.open_in_process(target_.server);
   else
-    co_await connection_.open(setting_.server, plan_ && plan_->how == manner::silence);
+    co_await connection_.open(target_.server, plan_ && plan_->how == manner::silence);
   if (dies_by(moment::milliseconds)) arm();
   co_await send_request();
   if (struck_ && plan_->how == manner::silence) co_return;
@@ -77,7 +76,7 @@ void client::arm() {
 
 asio::awaitable<void> client::send_request() {
   std::size_t allowed = dies_by(moment::bytes_sent) ? plan_->n : std::string::npos;
-  const auto pieces = request_pieces(setting_.address, transport_, question_);
+  const auto pieces = request_pieces(target_.address, transport_, question_);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     while (i > 0 && !struck_ && !reader_.upgraded() && !reader_.over()) co_await read_once();
     if (struck_ || reader_.over()) co_return;
@@ -116,7 +115,8 @@ asio::awaitable<void> client::read_once() {
     reader_.end_of_stream();
   else
     reader_.feed({bytes.data(), got});
-  if (std::string ping; reader_.take_ping(ping)) co_await connection_.send(client_frame(10, ping));
+  if (std::string ping; reader_.take_ping(ping))
+    co_await connection_.send(api_client::client_frame(10, ping));
   if (first && reader_.events() > 0) changed_();
   if (dies_by(moment::events_received) && !struck_ && !reader_.over() &&
       reader_.events() >= plan_->n)

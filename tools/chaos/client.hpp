@@ -13,24 +13,23 @@
 #include "tools/chaos/request_text.hpp"
 #include "tools/client/answer_reader.hpp"
 #include "tools/client/connection.hpp"
+#include "tools/client/http_exchange.hpp"
 
 namespace troupe::chaos {
+
+namespace asio = boost::asio;
+using api_client::answer_reader;
+using api_client::connection;
+using api_client::target;
 
 using clock = std::chrono::steady_clock;
 inline double ms_between(clock::time_point from, clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-/// What all clients of a run share.
-struct client_setting {
-  asio::io_context& io;
-  asio::ip::tcp::endpoint server;
-  target_address address;
-};
-
 class client : public std::enable_shared_from_this<client> {
  public:
-  client(const client_setting&, transport, question, std::optional<kill_plan>,
+  client(const target&, transport, question, std::optional<kill_plan>,
          std::chrono::milliseconds start_after, std::function<void()> changed);
 
   /// Starts it; `changed` is called at its first event, its death and its end.
@@ -65,7 +64,7 @@ class client : public std::enable_shared_from_this<client> {
   void strike();
   bool dies_by(moment when) const { return plan_ && plan_->when == when; }
 
-  const client_setting& setting_;
+  const target& target_;
   transport transport_;
   question question_;
   std::optional<kill_plan> plan_;

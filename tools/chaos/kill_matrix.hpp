@@ -9,10 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/client/transport.hpp"
+
 namespace troupe::chaos {
 
-enum class transport : std::uint8_t { plain, sse, websocket };
-enum class manner : std::uint8_t { fin, reset, half_close, close_frame, silence, kill_9 };
+using api_client::manner;
+using api_client::transport;
+
 /// What N counts.
 enum class moment : std::uint8_t { bytes_sent, events_received, milliseconds };
 

@@ -8,18 +8,18 @@ namespace troupe::chaos {
 
 using nlohmann::json;
 
-asio::awaitable<std::string> ask_for_pool(const client_setting& setting, std::uint32_t tokens,
+asio::awaitable<std::string> ask_for_pool(const target& to, std::uint32_t tokens,
                                           std::uint64_t salt, std::chrono::seconds timeout) {
   json prompt = json::array();
   for (std::uint32_t i = 0; i + 1 < tokens; ++i) prompt.push_back(1000 + (i + salt) % 997);
   json body{
       {"prompt", std::move(prompt)}, {"max_tokens", 1}, {"temperature", 0}, {"ignore_eos", true}};
-  if (!setting.address.model.empty()) body["model"] = setting.address.model;
-  http_exchange exchange{setting};
+  if (!to.address.model.empty()) body["model"] = to.address.model;
+  api_client::http_exchange exchange{to};
   std::string problem;
   try {
     const auto reply =
-        co_await exchange.ask(post_text(setting.address, "/v1/completions", body.dump()), timeout);
+        co_await exchange.ask(post_text(to.address, "/v1/completions", body.dump()), timeout);
     if (!reply.complete())
       problem = reply.error();
     else if (const auto said = json::parse(reply.body(), nullptr, false); said.contains("usage")) {
@@ -32,9 +32,9 @@ asio::awaitable<std::string> ask_for_pool(const client_setting& setting, std::ui
   co_return problem;
 }
 
-asio::awaitable<std::uint32_t> context_of_card(const client_setting& setting) {
-  http_exchange exchange{setting};
-  const auto reply = co_await exchange.ask(get_text(setting.address, "/v1/models"));
+asio::awaitable<std::uint32_t> context_of_card(const target& to) {
+  api_client::http_exchange exchange{to};
+  const auto reply = co_await exchange.ask(get_text(to.address, "/v1/models"));
   const auto cards = json::parse(reply.body(), nullptr, false);
   if (!cards.is_object() || !cards.contains("data") || cards["data"].empty()) co_return 0u;
   const auto& card = cards["data"][0];

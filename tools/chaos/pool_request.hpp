@@ -8,12 +8,15 @@
 
 namespace troupe::chaos {
 
+namespace asio = boost::asio;
+using api_client::target;
+
 /// A completion of `tokens` tokens in all, one of them generated; `salt` makes its prompt another
 /// one each time. Returns what went wrong, or nothing.
-asio::awaitable<std::string> ask_for_pool(const client_setting&, std::uint32_t tokens,
-                                          std::uint64_t salt, std::chrono::seconds timeout);
+asio::awaitable<std::string> ask_for_pool(const target&, std::uint32_t tokens, std::uint64_t salt,
+                                          std::chrono::seconds timeout);
 
 /// max_model_len of the first model card; 0 when it has none.
-asio::awaitable<std::uint32_t> context_of_card(const client_setting&);
+asio::awaitable<std::uint32_t> context_of_card(const target&);
 
 }  // namespace troupe::chaos

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "tools/chaos/request_text.hpp"
+#include "tools/client/http_request.hpp"
 
 namespace troupe::chaos {
 namespace {
@@ -157,7 +157,7 @@ void complete(settings& s, const texts& t) {
   if (s.url.empty() == s.serve.empty())
     throw CLI::ValidationError("URL", "give either URL or --serve COMMAND");
   try {
-    if (!s.url.empty()) parse_url(s.url);
+    if (!s.url.empty()) api_client::parse_url(s.url);
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError("URL", error.what());
   }

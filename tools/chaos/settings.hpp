@@ -12,6 +12,8 @@
 
 namespace troupe::chaos {
 
+using api_client::metric_names;
+
 struct settings {
   std::string url;    // of a server that runs, or
   std::string serve;  // the command that starts one

@@ -1,15 +1,18 @@
-// Reads one answer from bytes as they arrive: an HTTP body (plain or SSE, any framing) or the
-// frames of a WebSocket. Owned by one client. It never reads, waits or throws: a malformed answer
-// ends it with `error()` set.
+// One answer of the API from bytes as they arrive: a body, plain or SSE, or the messages of a
+// WebSocket. Owned by one client. It never reads, waits or throws: a malformed answer ends it with
+// `error()` set.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "tools/chaos/kill_matrix.hpp"
+#include "tools/client/http_reader.hpp"
+#include "tools/client/sse_reader.hpp"
+#include "tools/client/transport.hpp"
+#include "tools/client/ws_reader.hpp"
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 
 class answer_reader {
  public:
@@ -19,8 +22,8 @@ class answer_reader {
   /// The server closed: the end of a body that has no other mark, otherwise a cut answer.
   void end_of_stream();
 
-  bool upgraded() const { return upgraded_; }
-  int status() const { return status_; }
+  bool upgraded() const { return http_.upgraded(); }
+  int status() const { return http_.status(); }
   /// Events seen: SSE data lines with [DONE], WebSocket messages; for a plain answer its head
   /// counts as one.
   std::uint32_t events() const { return events_; }
@@ -35,10 +38,8 @@ class answer_reader {
   bool take_ping(std::string& payload);
 
  private:
-  void read_head();
-  void read_body();
-  bool read_chunk();
-  void read_frames();
+  void read();
+  void read_messages();
   void take_body(std::string_view piece);
   void take_event(std::string_view data);
   void take_message(std::string_view data);
@@ -46,13 +47,12 @@ class answer_reader {
   void fail(std::string why);
 
   transport over_;
-  std::string unread_, body_, text_, error_, message_, ping_;
-  bool head_read_ = false, upgraded_ = false, chunked_ = false, over_with_it_ = false,
-       done_ = false, ping_due_ = false;
-  int status_ = 0;
+  http_reader http_;
+  sse_reader sse_;
+  ws_reader messages_;
+  std::string unread_, body_, text_, error_, ping_;
+  bool head_read_ = false, over_with_it_ = false, done_ = false, ping_due_ = false;
   std::uint32_t events_ = 0;
-  std::uint64_t length_left_ = 0;
-  bool has_length_ = false;
 };
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

@@ -1,5 +1,6 @@
 #include "tools/client/connection.hpp"
 
+#include <fmt/format.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -9,11 +10,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <stdexcept>
 
-#include "tools/chaos/relay_process.hpp"
-#include "tools/chaos/request_text.hpp"
+#include "tools/client/relay_process.hpp"
+#include "tools/client/ws_reader.hpp"
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 namespace {
 
 using boost::system::error_code;
@@ -28,16 +30,26 @@ void drain(int descriptor) {
 
 }  // namespace
 
+std::vector<asio::ip::tcp::endpoint> resolve(asio::io_context& io, const server_address& at) {
+  error_code error;
+  const auto found = asio::ip::tcp::resolver{io}.resolve(at.host, std::to_string(at.port), error);
+  if (error || found.empty())
+    throw std::runtime_error(fmt::format("host '{}': {}", at.host, error.message()));
+  std::vector<asio::ip::tcp::endpoint> out;
+  for (const auto& entry : found) out.push_back(entry.endpoint());
+  return out;
+}
+
 asio::awaitable<void> connection::open(const asio::ip::tcp::endpoint& server,
                                        bool small_receive_buffer) {
-  asio::ip::tcp::socket tcp{socket_.get_executor()};
-  tcp.open(server.protocol());
+  error_code ignored;
+  socket_.close(ignored);  // of an address that did not answer
+  socket_.open(server.protocol());
   // Before the handshake, which tells the peer how much may be under way.
   if (small_receive_buffer)
-    tcp.set_option(asio::socket_base::receive_buffer_size{small_buffer_bytes});
-  tcp.set_option(asio::ip::tcp::no_delay{true});
-  co_await tcp.async_connect(server, asio::use_awaitable);
-  socket_ = std::move(tcp);
+    socket_.set_option(asio::socket_base::receive_buffer_size{small_buffer_bytes});
+  socket_.set_option(asio::ip::tcp::no_delay{true});
+  co_await socket_.async_connect(server, asio::use_awaitable);
 }
 
 void connection::open_in_process(const asio::ip::tcp::endpoint& server) {
@@ -110,4 +122,4 @@ void connection::close() {
   socket_.close(ignored);
 }
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

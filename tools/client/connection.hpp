@@ -10,12 +10,17 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <span>
 #include <string_view>
+#include <vector>
 
-#include "tools/chaos/kill_matrix.hpp"
+#include "tools/client/http_request.hpp"
+#include "tools/client/transport.hpp"
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 
 namespace asio = boost::asio;
+
+/// All addresses of its host, in the resolver's order; never empty. Throws std::runtime_error.
+std::vector<asio::ip::tcp::endpoint> resolve(asio::io_context&, const server_address&);
 
 class connection {
  public:
@@ -36,7 +41,7 @@ class connection {
   asio::awaitable<void> taken();
   /// 0 at the end of the stream.
   asio::awaitable<std::size_t> read_some(std::span<char> into);
-  /// A pending read or send ends with operation_aborted.
+  /// A pending connect, read or send ends with operation_aborted.
   void interrupt();
 
   /// `silence` does nothing here; half_close and close_frame leave the receiving side open.
@@ -49,4 +54,4 @@ class connection {
   pid_t process_ = 0;
 };
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

@@ -6,11 +6,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <stdexcept>
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 
 asio::awaitable<answer_reader> http_exchange::ask(std::string request,
                                                   std::chrono::milliseconds timeout) {
-  asio::steady_timer deadline{setting_.io, timeout};
+  asio::steady_timer deadline{target_.io, timeout};
   const auto late = std::make_shared<bool>(false);
   const bool kept = connection_ && connection_->is_open();
   deadline.async_wait([this, late](boost::system::error_code cancelled) {
@@ -31,7 +31,7 @@ asio::awaitable<answer_reader> http_exchange::ask(std::string request,
       connection_.reset();
       if (*late) break;
     }
-  const auto& at = setting_.address;
+  const auto& at = target_.address;
   throw std::runtime_error(fmt::format("the server at http://{}:{} does not answer '{}': {}",
                                        at.host, at.port, request.substr(0, request.find(" HTTP/")),
                                        why));
@@ -39,8 +39,8 @@ asio::awaitable<answer_reader> http_exchange::ask(std::string request,
 
 asio::awaitable<answer_reader> http_exchange::ask_once(const std::string& request) {
   if (!connection_ || !connection_->is_open()) {
-    connection_ = std::make_unique<connection>(setting_.io);
-    co_await connection_->open(setting_.server, false);
+    connection_ = std::make_unique<connection>(target_.io);
+    co_await connection_->open(target_.server, false);
   }
   co_await connection_->send(request);
   answer_reader reply{transport::plain};
@@ -57,4 +57,4 @@ asio::awaitable<answer_reader> http_exchange::ask_once(const std::string& reques
   co_return reply;
 }
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

@@ -8,15 +8,21 @@
 #include <memory>
 #include <string>
 
-#include "tools/chaos/client.hpp"
 #include "tools/client/answer_reader.hpp"
 #include "tools/client/connection.hpp"
 
-namespace troupe::chaos {
+namespace troupe::api_client {
+
+/// The server that all clients of a run talk to, and the loop they run on.
+struct target {
+  asio::io_context& io;
+  asio::ip::tcp::endpoint server;
+  server_address address;
+};
 
 class http_exchange {
  public:
-  explicit http_exchange(const client_setting& setting) : setting_{setting} {}
+  explicit http_exchange(const target& to) : target_{to} {}
 
   /// The reply, read to its end. Throws std::runtime_error: unreachable, cut or not within the
   /// time.
@@ -26,8 +32,8 @@ class http_exchange {
  private:
   asio::awaitable<answer_reader> ask_once(const std::string& request);
 
-  const client_setting& setting_;
+  const target& target_;
   std::unique_ptr<connection> connection_;
 };
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <limits>
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 namespace {
 
 double number(std::string_view text) {
@@ -76,4 +76,4 @@ std::optional<double> metrics_page::largest_since(const metrics_page& earlier,
   return std::nullopt;
 }
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

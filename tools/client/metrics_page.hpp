@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 
 /// Empty: this server has no such number, and what needs it is reported as not available. "a*b" is
 /// a product.
@@ -37,4 +37,4 @@ class metrics_page {
       buckets_;  // le, cumulative count
 };
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

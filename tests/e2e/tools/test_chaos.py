@@ -78,7 +78,7 @@ def test_it_starts_and_ends_the_server_itself():
 
 @pytest.mark.parametrize("arguments, code, message", [
     (["http://127.0.0.1:1"], 1, "troupe-chaos: the server at http://127.0.0.1:1 does not answer 'GET /metrics': Connection refused"),
-    (["127.0.0.1:8000"], 2, "troupe-chaos: URL: URL '127.0.0.1:8000': it must begin with http://"),
+    (["127.0.0.1:8000"], 2, "troupe-chaos: URL: URL '127.0.0.1:8000': only http is spoken here (wanted: http://HOST[:PORT][/BASE])"),
     ([], 2, "troupe-chaos: URL: give either URL or --serve COMMAND"),
     (["http://127.0.0.1:1", "--manners", "rst,kill"], 2,
      "troupe-chaos: --manners: 'kill' is none of fin, rst, half-close, close-frame, silence, kill-9"),

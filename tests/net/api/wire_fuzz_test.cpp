@@ -8,9 +8,11 @@
 
 #include "net/http/http_parser.hpp"
 #include "tests/net/test_client.hpp"
+#include "tools/client/ws_reader.hpp"
 
 using namespace troupe;
 using namespace troupe::net::test;
+using api_client::client_frame;
 using namespace std::chrono_literals;
 
 namespace {
@@ -19,18 +21,6 @@ using dice = std::mt19937_64;
 
 std::size_t below(dice& random, std::size_t n) {
   return n == 0 ? 0 : random() % n;
-}
-
-std::string frame(int opcode, const std::string& payload) {
-  std::string f{static_cast<char>(0x80 | opcode)};
-  if (payload.size() < 126) {
-    f += static_cast<char>(0x80 | payload.size());
-  } else {
-    f += '\xfe';
-    f += static_cast<char>(payload.size() >> 8);
-    f += static_cast<char>(payload.size() & 255);
-  }
-  return f + std::string(4, '\0') + payload;
 }
 
 std::vector<std::string> valid_inputs() {
@@ -53,10 +43,13 @@ std::vector<std::string> valid_inputs() {
       "POST /tokenize HTTP/1.0\r\nContent-Length: 14\r\nConnection: "
       "keep-alive\r\n\r\n{\"prompt\":\"a\"}",
       post("/v1/completions", R"({"prompt":"a"})", "Expect: 100-continue\r\n"),
-      upgrade + frame(1, R"({"type":"response.create","input":"a"})") + frame(9, "ping") +
-          frame(1, R"({"type":"response.cancel"})") + frame(8, "\x03\xe8"),
-      upgrade + frame(1, R"({"type":"response.create","input":")" + std::string(200, 'a') + "\"}") +
-          frame(10, ""),
+      upgrade + client_frame(1, R"({"type":"response.create","input":"a"})") +
+          client_frame(9, "ping") + client_frame(1, R"({"type":"response.cancel"})") +
+          client_frame(8, "\x03\xe8"),
+      upgrade +
+          client_frame(1,
+                       R"({"type":"response.create","input":")" + std::string(200, 'a') + "\"}") +
+          client_frame(10, ""),
   };
 }
 

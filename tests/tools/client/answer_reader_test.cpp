@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace troupe::chaos;
+using namespace troupe::api_client;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -109,11 +109,18 @@ TEST_CASE("answer_reader: what is no answer ends with a reason, whatever the byt
     REQUIRE(reader.over());
     return reader.error();
   };
-  REQUIRE_THAT(error_of(transport::plain, "SSH-2.0\r\n\r\n"), Contains("no HTTP status line"));
-  REQUIRE_THAT(error_of(transport::sse, stream_head + "zz\r\n"), Contains("no chunk size"));
+  REQUIRE_THAT(error_of(transport::plain, "SSH-2.0\r\n\r\n"), Contains("no HTTP/1 reply"));
+  REQUIRE_THAT(error_of(transport::sse, stream_head + "zz\r\n"), Contains("chunk"));
   REQUIRE_THAT(error_of(transport::sse, stream_head + chunk("data: {x\n\n")), Contains("no JSON"));
   REQUIRE_THAT(error_of(transport::sse, stream_head + chunk("data: {\"error\":{\"a\":1}}\n\n")),
                Contains("error event"));
+  // What follows an error in the same bytes is not looked at.
+  REQUIRE_THAT(error_of(transport::sse, stream_head + chunk("data: {\"error\":1}\n\ndata: {x\n\n")),
+               Contains("error event"));
+  REQUIRE_THAT(error_of(transport::websocket, upgrade + server_frame(0x80, "x")),
+               Contains("continues no message"));
+  REQUIRE_THAT(error_of(transport::websocket, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+               Contains("answered with 200"));
   REQUIRE_THAT(error_of(transport::websocket, upgrade + server_frame(0x81, "[]")),
                Contains("no event"));
   REQUIRE_THAT(error_of(transport::websocket, upgrade + server_frame(0x81, R"({"type":"error"})")),

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace troupe::chaos;
+using namespace troupe::api_client;
 
 namespace {
 

@@ -3,35 +3,38 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <stdexcept>
 
-#include "tools/bench/load/stream_reader.hpp"
+#include "tools/bench/load/stream_event.hpp"
+#include "tools/client/connection.hpp"
+#include "tools/client/http_reader.hpp"
+#include "tools/client/sse_reader.hpp"
 
 namespace troupe {
 
-using boost::asio::ip::tcp;
-using boost::system::error_code;
+namespace asio = boost::asio;
+using api_client::manner;
 
 class load_endpoint {
  public:
-  std::vector<tcp::endpoint> addresses;
+  std::vector<asio::ip::tcp::endpoint> addresses;
 };
 
 namespace {
 
-constexpr int slow_receive_buffer = 2048;
 constexpr std::size_t slow_read_bytes = 256;
+constexpr std::size_t body_bytes_max = 64 << 10;
 
 class call_in_progress : public std::enable_shared_from_this<call_in_progress> {
  public:
-  call_in_progress(boost::asio::io_context& io, std::shared_ptr<load_endpoint> to, load_call call,
+  call_in_progress(asio::io_context& io, std::shared_ptr<load_endpoint> to, load_call call,
                    std::function<void(load_record)> done)
-      : socket_(io),
+      : io_(io),
+        connection_(io),
         deadline_(io),
         pace_(io),
         to_(std::move(to)),
@@ -39,75 +42,72 @@ class call_in_progress : public std::enable_shared_from_this<call_in_progress> {
         done_(std::move(done)) {
     record_.slow = call_.slow;
     record_.arrived = call_.arrived;
-    on_event_ = [this](const stream_event& event) { take(event); };
+    // Made once and not for each read; they live as long as `this`.
+    on_body_ = [this](std::string_view piece) { take_body(piece); };
+    on_event_ = [this](std::string_view data) { take(read_event(data)); };
   }
 
   void begin() {
     deadline_.expires_after(std::chrono::duration_cast<steady::duration>(
         std::chrono::duration<double>(call_.timeout_s)));
-    deadline_.async_wait([self = shared_from_this()](error_code error) {
+    deadline_.async_wait([self = shared_from_this()](boost::system::error_code error) {
       if (!error) self->end("timeout", {});
     });
-    connect(0);
+    asio::co_spawn(
+        io_, [self = shared_from_this()] { return self->run(); }, asio::detached);
   }
 
  private:
-  void connect(std::size_t index) {
-    const auto& address = to_->addresses[index];
-    error_code error;
-    socket_.open(address.protocol(), error);
-    if (error) return end("connect", error.message());
-    if (call_.slow)
-      socket_.set_option(boost::asio::socket_base::receive_buffer_size(slow_receive_buffer), error);
-    socket_.async_connect(address, [self = shared_from_this(), index](error_code failed) {
-      if (self->over_) return;
-      if (!failed) return self->send();
-      error_code ignored;
-      self->socket_.close(ignored);
-      if (index + 1 < self->to_->addresses.size()) return self->connect(index + 1);
-      self->end("connect", failed.message());
-    });
-  }
-
-  void send() {
-    error_code ignored;
-    socket_.set_option(tcp::no_delay(true), ignored);
-    boost::asio::async_write(socket_, boost::asio::buffer(call_.head_and_body),
-                             [self = shared_from_this()](error_code error, std::size_t) {
-                               if (self->over_) return;
-                               if (error) return self->end("reset", error.message());
-                               if (self->call_.cancel_after == 0u) return self->leave();
-                               self->read();
-                             });
-  }
-
-  void read() {
-    const auto room = call_.slow ? slow_read_bytes : bytes_.size();
-    socket_.async_read_some(boost::asio::buffer(bytes_.data(), room),
-                            [self = shared_from_this()](error_code error, std::size_t count) {
-                              if (!self->over_) self->received(error, count);
-                            });
-  }
-
-  void received(error_code error, std::size_t count) {
-    now_ = steady::now();
+  // What ends it from outside (its deadline) closes the connection, and what is awaited here then
+  // fails; `end` takes the first reason only.
+  asio::awaitable<void> run() {
     try {
-      reader_.feed(std::string_view(bytes_.data(), count), on_event_);
+      co_await connect();
+      socket_fault_ = "reset";
+      co_await connection_.send(call_.head_and_body);
+      if (call_.cancel_after == 0u) co_return leave();
+      while (!over_) co_await read();
+    } catch (const boost::system::system_error& error) {
+      failed_ ? end("stream_error", {}) : end(socket_fault_, error.code().message());
     } catch (const std::exception& fault) {
-      return end("protocol", fault.what());
+      end("protocol", fault.what());
     }
-    if (over_) return;
-    if (call_.cancel_after && record_.pieces >= *call_.cancel_after) return leave();
-    if (reader_.complete() || (error == boost::asio::error::eof && reader_.until_close()))
-      return finish();
-    if (error && failed_) return end("stream_error", {});
-    if (error) return end(error == boost::asio::error::eof ? "cut" : "reset", error.message());
-    if (!call_.slow) return read();
+  }
+
+  asio::awaitable<void> connect() {
+    for (std::size_t i = 0;; ++i) try {
+        co_await connection_.open(to_->addresses[i], call_.slow);
+        co_return;
+      } catch (const boost::system::system_error&) {
+        if (over_ || i + 1 == to_->addresses.size()) throw;
+      }
+  }
+
+  asio::awaitable<void> read() {
+    const auto room = call_.slow ? slow_read_bytes : bytes_.size();
+    const auto count = co_await connection_.read_some(std::span(bytes_).first(room));
+    now_ = steady::now();
+    if (over_) co_return;
+    unread_.append(bytes_.data(), count);
+    if (count == 0)
+      reply_.end_of_stream();
+    else
+      reply_.feed(unread_, on_body_);
+    if (call_.cancel_after && record_.pieces >= *call_.cancel_after) co_return leave();
+    if (reply_.complete()) co_return finish();
+    if (count == 0)
+      co_return end(failed_ ? "stream_error" : "cut", "closed before the end of the answer");
+    if (!call_.slow) co_return;
     pace_.expires_after(
         std::chrono::microseconds(count * 1'000'000 / std::max(call_.slow_bytes_per_s, 1u)));
-    pace_.async_wait([self = shared_from_this()](error_code stopped) {
-      if (!stopped && !self->over_) self->read();
-    });
+    co_await pace_.async_wait(asio::use_awaitable);
+  }
+
+  void take_body(std::string_view piece) {
+    if (reply_.header("content-type").starts_with("text/event-stream"))
+      return events_.feed(piece, on_event_);
+    record_.body.append(
+        piece.substr(0, body_bytes_max - std::min(body_bytes_max, record_.body.size())));
   }
 
   void take(const stream_event& event) {
@@ -126,22 +126,14 @@ class call_in_progress : public std::enable_shared_from_this<call_in_progress> {
   }
 
   void finish() {
-    const auto status = reader_.status();
-    if (status != 200) return end(fmt::format("http_{}", status), reader_.body());
+    const auto status = reply_.status();
+    if (status != 200) return end(fmt::format("http_{}", status), record_.body);
     if (failed_) return end("stream_error", {});
-    end(finished_ || !reader_.body().empty() ? "" : "cut", {});
+    end(finished_ || !record_.body.empty() ? "" : "cut", {});
   }
 
   void leave() {
-    error_code ignored;
-    if (call_.reset) {
-      socket_.set_option(boost::asio::socket_base::linger(true, 0), ignored);
-    } else {
-      // Closing with unread bytes would send a reset instead.
-      socket_.non_blocking(true, ignored);
-      error_code stopped;
-      while (!stopped) socket_.read_some(boost::asio::buffer(bytes_), stopped);
-    }
+    connection_.end(call_.reset ? manner::reset : manner::fin);
     end("cancelled", {});
   }
 
@@ -151,83 +143,40 @@ class call_in_progress : public std::enable_shared_from_this<call_in_progress> {
     record_.ended = steady::now();
     record_.fault = std::move(fault);
     record_.detail = detail.substr(0, 200);
-    record_.status = reader_.status();
-    record_.body = reader_.body();
+    record_.status = reply_.status();
     if (!record_.completion_tokens) record_.completion_tokens = record_.pieces;
-    error_code ignored;
-    socket_.close(ignored);
+    connection_.close();
     deadline_.cancel();
     pace_.cancel();
     done_(std::move(record_));
   }
 
-  tcp::socket socket_;
-  boost::asio::steady_timer deadline_, pace_;
+  asio::io_context& io_;
+  api_client::connection connection_;
+  asio::steady_timer deadline_, pace_;
   std::shared_ptr<load_endpoint> to_;
   load_call call_;
   std::function<void(load_record)> done_;
   load_record record_;
-  stream_reader reader_;
-  stream_reader::event_call on_event_;
-  steady::time_point now_;
+  api_client::http_reader reply_;
+  api_client::sse_reader events_;
+  api_client::http_reader::body_call on_body_;
+  api_client::sse_reader::event_call on_event_;
+  const char* socket_fault_ = "connect";  // what an error of the socket means at this moment
+  steady::time_point now_;                // when the bytes under way were read
   bool finished_ = false, failed_ = false, over_ = false;
+  std::string unread_;
   std::array<char, 16 << 10> bytes_;
 };
 
 }  // namespace
 
-server_address parse_url(const std::string& url) {
-  constexpr std::string_view scheme = "http://";
-  const auto refuse = [&](const char* what) {
-    return std::invalid_argument(
-        fmt::format("URL '{}': {} (wanted: http://host[:port][/base])", url, what));
-  };
-  if (!url.starts_with(scheme)) throw refuse("only http is spoken here");
-  const auto slash = url.find('/', scheme.size());
-  auto authority = url.substr(scheme.size(), slash - scheme.size());
-  server_address out;
-  out.base = slash == std::string::npos ? "" : url.substr(slash);
-  while (out.base.ends_with('/')) out.base.pop_back();
-  if (out.base.ends_with("/v1")) out.base.resize(out.base.size() - 3);
-  const auto bracket = authority.find(']');
-  const auto colon = authority.find(':', bracket == std::string::npos ? 0 : bracket);
-  out.port = colon == std::string::npos ? "80" : authority.substr(colon + 1);
-  out.host = authority.substr(0, colon);
-  if (out.host.starts_with('[') && out.host.ends_with(']'))
-    out.host = out.host.substr(1, out.host.size() - 2);
-  if (out.host.empty()) throw refuse("no host");
-  if (out.port.empty() || out.port.find_first_not_of("0123456789") != std::string::npos ||
-      out.port.size() > 5)
-    throw refuse("the port is no number");
-  if (out.base.find_first_of(" \r\n") != std::string::npos) throw refuse("white space in the path");
-  return out;
+std::shared_ptr<load_endpoint> resolve(asio::io_context& io,
+                                       const api_client::server_address& server) {
+  return std::make_shared<load_endpoint>(load_endpoint{api_client::resolve(io, server)});
 }
 
-std::string http_bytes(const server_address& server, const std::string& method,
-                       const std::string& path, const std::string& api_key,
-                       const std::string& body) {
-  const bool colons = server.host.find(':') != std::string::npos;
-  auto out = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}{}{}:{}\r\nConnection: close\r\n", method,
-                         server.base, path, colons ? "[" : "", server.host, colons ? "]" : "",
-                         server.port);
-  if (!api_key.empty()) out += fmt::format("Authorization: Bearer {}\r\n", api_key);
-  if (!body.empty())
-    out += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
-  return out + "\r\n" + body;
-}
-
-std::shared_ptr<load_endpoint> resolve(boost::asio::io_context& io, const server_address& server) {
-  tcp::resolver resolver(io);
-  error_code error;
-  const auto found = resolver.resolve(server.host, server.port, error);
-  auto out = std::make_shared<load_endpoint>();
-  for (const auto& entry : found) out->addresses.push_back(entry.endpoint());
-  if (error || out->addresses.empty())
-    throw std::runtime_error(fmt::format("{}:{}: {}", server.host, server.port, error.message()));
-  return out;
-}
-
-void begin_call(boost::asio::io_context& io, std::shared_ptr<load_endpoint> to, load_call call,
+void begin_call(asio::io_context& io, std::shared_ptr<load_endpoint> to, load_call call,
                 std::function<void(load_record)> done) {
   std::make_shared<call_in_progress>(io, std::move(to), std::move(call), std::move(done))->begin();
 }

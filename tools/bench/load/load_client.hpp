@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/client/http_request.hpp"
+
 namespace boost::asio {
 class io_context;
 }
@@ -16,14 +18,6 @@ class io_context;
 namespace troupe {
 
 using steady = std::chrono::steady_clock;
-
-/// Where the server is. `address` and `port` are resolved once.
-struct server_address {
-  std::string host, port, base;  ///< base: path in front of /v1, without a slash at its end
-};
-
-/// Throws std::invalid_argument for anything but http://host[:port][/base][/v1].
-server_address parse_url(const std::string& url);
 
 struct load_call {
   std::string head_and_body;                  ///< bytes to send
@@ -52,13 +46,10 @@ struct load_record {
   std::string body;                                ///< of a reply that is no stream
 };
 
-std::string http_bytes(const server_address&, const std::string& method, const std::string& path,
-                       const std::string& api_key, const std::string& body);
-
 class load_endpoint;
 
 /// Resolves the server's name. Throws std::runtime_error.
-std::shared_ptr<load_endpoint> resolve(boost::asio::io_context&, const server_address&);
+std::shared_ptr<load_endpoint> resolve(boost::asio::io_context&, const api_client::server_address&);
 
 /// Begins the call; `done` comes once, from the I/O thread.
 void begin_call(boost::asio::io_context&, std::shared_ptr<load_endpoint>, load_call,

@@ -13,6 +13,9 @@ namespace {
 
 using boost::system::error_code;
 
+/// Each request has a connection of its own.
+constexpr std::string_view one_request = "Connection: close\r\n";
+
 /// User and system time of this process.
 double own_cpu_s() {
   rusage used{};
@@ -35,10 +38,11 @@ class load_run {
  public:
   load_run(load_options options, bool show_progress)
       : show_progress_(show_progress),
-        server_(parse_url(options.url)),
+        server_(api_client::parse_url(options.url)),
         to_(resolve(io_, server_)),
         arrival_(io_),
         progress_(io_) {
+    server_.api_key = options.api_key;
     result_.options = std::move(options);
   }
 
@@ -64,11 +68,10 @@ class load_run {
 
  private:
   /// One exchange by itself, before the load.
-  load_record call_alone(const std::string& method, const std::string& path,
-                         const std::string& body) {
+  load_record call_alone(std::string request) {
     load_record out;
     load_call call;
-    call.head_and_body = http_bytes(server_, method, path, result_.options.api_key, body);
+    call.head_and_body = std::move(request);
     call.timeout_s = result_.options.timeout_s;
     call.arrived = steady::now();
     io_.restart();
@@ -82,7 +85,7 @@ class load_run {
   void probe() {
     auto& options = result_.options;
     if (options.model.empty()) {
-      const auto listed = call_alone("GET", "/v1/models", "");
+      const auto listed = call_alone(get_text(server_, "/v1/models", one_request));
       const auto parsed = nlohmann::json::parse(listed.body, nullptr, false);
       if (!listed.fault.empty() || !parsed.is_object() || !parsed.contains("data") ||
           parsed["data"].empty())
@@ -98,7 +101,8 @@ class load_run {
       if (eos && !options.ignore_eos) continue;
       result_.ignored_eos = eos;
       stream_usage_ = usage;
-      answered = call_alone("POST", path_, request_body(options, "the river and", 1, usage, eos));
+      answered = call_alone(post_text(
+          server_, path_, request_body(options, "the river and", 1, usage, eos), one_request));
       if (answered.fault.empty()) return;
       if (answered.status != 400 && answered.status != 422) break;
     }
@@ -117,9 +121,10 @@ class load_run {
     const auto& options = result_.options;
     const auto planned = plan_request(options, started_++);
     load_call call;
-    call.head_and_body = http_bytes(server_, "POST", path_, options.api_key,
-                                    request_body(options, planned.prompt, planned.max_tokens,
-                                                 stream_usage_, result_.ignored_eos));
+    call.head_and_body = post_text(server_, path_,
+                                   request_body(options, planned.prompt, planned.max_tokens,
+                                                stream_usage_, result_.ignored_eos),
+                                   one_request);
     call.cancel_after = planned.cancel_after;
     call.reset = planned.reset;
     call.slow = planned.slow;
@@ -187,7 +192,7 @@ class load_run {
 
   boost::asio::io_context io_{1};
   bool show_progress_;
-  server_address server_;
+  api_client::server_address server_;
   std::shared_ptr<load_endpoint> to_;
   boost::asio::steady_timer arrival_, progress_;
   load_result result_;

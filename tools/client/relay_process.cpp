@@ -1,4 +1,4 @@
-#include "tools/chaos/relay_process.hpp"
+#include "tools/client/relay_process.hpp"
 
 #include <netdb.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 extern char** environ;
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 namespace {
 
 int connected_socket(const std::string& address, const std::string& port) {
@@ -85,4 +85,4 @@ void kill_and_reap(pid_t pid) {
   }
 }
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client

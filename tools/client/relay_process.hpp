@@ -1,6 +1,6 @@
 // A client process that can be killed: it owns the TCP connection and relays bytes between it and
-// descriptor 0. The campaign spawns it from its own executable and speaks through the other end of
-// a socket pair.
+// descriptor 0. It is spawned from the running executable, whose main() must pass such an
+// invocation on to run_relay(), and spoken to through the other end of a socket pair.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace troupe::chaos {
+namespace troupe::api_client {
 
 /// First argument of the hidden invocation: relay_word ADDRESS PORT.
 inline constexpr const char* relay_word = "relay-for-kill-9";
@@ -28,4 +28,4 @@ relay_process spawn_relay(const std::string& address, std::uint16_t port);
 /// SIGKILL and reap: on return the kernel has closed the process's connection.
 void kill_and_reap(pid_t pid);
 
-}  // namespace troupe::chaos
+}  // namespace troupe::api_client
