@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
@@ -99,8 +98,6 @@ std::string at_line(std::size_t line, const std::string& what) {
   return "line " + std::to_string(line) + ": " + what;
 }
 
-/// Waits in short spells instead of once, so that an interruption (SIGTERM during the start) ends
-/// it.
 class waiting_sink final : public core::generation_sink {
  public:
   void accepted(std::uint32_t) override {}
@@ -110,30 +107,28 @@ class waiting_sink final : public core::generation_sink {
     how_ = std::move(how);
     over_.notify_all();
   }
-  std::optional<core::generation_end> wait() {
+  /// None: the stop came first.
+  std::optional<core::generation_end> wait(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    over_.wait_for(lock, std::chrono::milliseconds(5), [this] { return how_.has_value(); });
+    over_.wait(lock, stop, [this] { return how_.has_value(); });
     return how_;
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable over_;
+  std::condition_variable_any over_;  // the kind that a stop wakes as well
   std::optional<core::generation_end> how_;
 };
 
-/// None: interrupted, or the engine died.
+/// None: stopped.
 std::optional<core::generation_end> compute(core::generation_engine& engine,
                                             const core::generation_request& request,
-                                            const std::function<bool()>& interrupted) {
+                                            const std::stop_token& stop) {
   const auto sink = std::make_shared<waiting_sink>();
   const auto handle = engine.submit(request, sink);
-  for (;;) {
-    if (auto how = sink->wait()) return how;
-    if (!interrupted() && !engine.health().failed) continue;
-    handle->cancel(core::end_reason::shutdown, engine.now());
-    return std::nullopt;
-  }
+  auto how = sink->wait(stop);
+  if (!how) handle->cancel(core::end_reason::shutdown, engine.now());
+  return how;
 }
 
 /// Distinct whole blocks of all prompts; prompts that can't be encoded or don't fit are problems.
@@ -194,8 +189,7 @@ prewarm_file parse_prewarm(std::string_view text) {
 }
 
 prewarm_report prewarm(core::generation_engine& engine, const std::string& path,
-                       std::uint32_t block_size, std::uint32_t pool_blocks,
-                       const std::function<bool()>& interrupted) {
+                       std::uint32_t block_size, std::uint32_t pool_blocks, std::stop_token stop) {
   prewarm_report out;
   std::string text;
   if (!read_file(path, text, out.problems)) return out;
@@ -208,7 +202,7 @@ prewarm_report prewarm(core::generation_engine& engine, const std::string& path,
                   ": the first ones will have been evicted at the end";
   if (!out.problems.empty()) return out;
   for (const auto& [line, request] : file.prompts) {
-    const auto how = compute(engine, request, interrupted);
+    const auto how = compute(engine, request, stop);
     if (!how) {
       out.interrupted = true;
       return out;

@@ -3,7 +3,7 @@
 // no actor. The program that starts the runtime calls it once.
 #pragma once
 #include <cstdint>
-#include <functional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,9 +39,9 @@ struct prewarm_report {
 };
 
 /// Computes every prompt of the file at `path`. The whole file is checked before the first prompt
-/// is computed, so a mistake costs no waiting. `interrupted` is called every few milliseconds: true
-/// ends it early.
+/// is computed, so a mistake costs no waiting. A stop ends it early; the program requests it when
+/// the engine fails, since a dead engine ends no prompt.
 prewarm_report prewarm(core::generation_engine&, const std::string& path, std::uint32_t block_size,
-                       std::uint32_t pool_blocks, const std::function<bool()>& interrupted);
+                       std::uint32_t pool_blocks, std::stop_token);
 
 }  // namespace troupe

@@ -4,12 +4,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 
 #include "actors/embedding/prewarm.hpp"
 #include "actors/runtime.hpp"
@@ -82,10 +82,10 @@ void announce(const runtime_config& config, const core::generation_engine& engin
 }
 
 /// Runs until a signal has drained the server, or the engine died.
-int wait_for_end(process_events& events, const std::atomic<bool>& died,
-                 const runtime_config& config, runtime& engine, net::server& server) {
-  events.wait([&] { return died || events.signals() > 0; });
-  if (!died) {
+int wait_for_end(process_events& events, const std::stop_token& died, const runtime_config& config,
+                 runtime& engine, net::server& server) {
+  events.wait([&] { return died.stop_requested() || events.signals() > 0; });
+  if (!died.stop_requested()) {
     log_event(log_level::info, "draining", {{"shutdown_timeout_s", config.shutdown_timeout_s}});
     server.drain();
     engine.drain();
@@ -94,12 +94,12 @@ int wait_for_end(process_events& events, const std::atomic<bool>& died,
                                   std::chrono::duration<double>(config.shutdown_timeout_s));
     events.wait(
         [&] {
-          return died || events.signals() > 1 ||
+          return died.stop_requested() || events.signals() > 1 ||
                  (engine.wait_stopped(std::chrono::milliseconds(0)) && server.idle());
         },
         until);
   }
-  const bool failed = died || engine.health().failed;
+  const bool failed = died.stop_requested() || engine.health().failed;
   engine.stop(core::end_reason::shutdown);
   engine.wait_stopped(std::chrono::seconds(5));
   // What ended by name still has to reach its client.
@@ -123,10 +123,10 @@ void print_profile(const gpu::device_profile& profile, bool json) {
 
 /// --prewarm: an exit code where there is nothing to serve.
 std::optional<int> warm(const runtime_config& config, runtime& engine, std::uint32_t pool_blocks,
-                        const std::atomic<bool>& died) {
+                        std::stop_token died) {
   if (config.prewarm.empty()) return std::nullopt;
   const auto done =
-      prewarm(engine, config.prewarm, config.block_size, pool_blocks, [&] { return died.load(); });
+      prewarm(engine, config.prewarm, config.block_size, pool_blocks, std::move(died));
   for (const auto& problem : done.problems)
     std::fprintf(stderr, "troupe: --prewarm %s: %s\n", config.prewarm.c_str(), problem.c_str());
   if (!done.problems.empty()) return exit_usage;
@@ -185,7 +185,7 @@ int run(runtime_config& config) {
     return std::chrono::duration<double>(steady_clock::now() - began).count();
   };
   process_events events;
-  std::atomic<bool> died = false;
+  std::stop_source died;  // the stop that the engine's death asks for
   auto options = device_options(config);
   require_all_threads(config, options);
   const auto model = gpu::load_model(config.model);
@@ -202,10 +202,10 @@ int run(runtime_config& config) {
   serving_observer watcher;
   runtime engine(config, model, device, watcher, [&](const std::string& what) {
     log_event(log_level::error, "engine_failed", {{"what", what}});
-    died = true;
+    died.request_stop();
     events.changed();
   });
-  if (const auto code = warm(config, engine, pool.blocks, died)) return *code;
+  if (const auto code = warm(config, engine, pool.blocks, died.get_token())) return *code;
   net::server server(config, engine, watcher);
   server.when_idle([&] { events.changed(); });
   engine.when_stopped([&] { events.changed(); });
@@ -219,7 +219,7 @@ int run(runtime_config& config) {
   if (const auto cut = context_warning(facts); !cut.empty())
     log_event(log_level::warn, "context_beyond_the_model", {{"why", cut}});
   announce(config, engine, port, seconds());
-  const int code = wait_for_end(events, died, config, engine, server);
+  const int code = wait_for_end(events, died.get_token(), config, engine, server);
   if (config.profile) print_profile(device->profile(), config.json);
   return code;
 }

@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "tests/support/temporary_file.hpp"
 
@@ -10,8 +12,9 @@ using namespace troupe;
 
 namespace {
 
-// Every character is a token; a prompt that says "refuse" or "bad" is refused, one that says "hang"
-// never ends.
+// Every character is a token; a prompt that says "refuse" or "bad" is refused, one that says "late"
+// ends on another thread, one that says "hang" never does, and a stop is requested on another
+// thread.
 class letter_engine final : public core::generation_engine {
  public:
   std::shared_ptr<core::generation> submit(core::generation_request request,
@@ -35,15 +38,16 @@ class letter_engine final : public core::generation_engine {
       how.reason = core::end_reason::refused;
       how.message = "the queue is full";
     }
-    if (text != "hang") sink.lock()->end(how);
+    if (text == "hang")
+      elsewhere = std::jthread([this] { stop.request_stop(); });
+    else if (text == "late")
+      elsewhere = std::jthread([sink, how] { sink.lock()->end(how); });
+    else
+      sink.lock()->end(how);
     return std::make_shared<handle>(*this);
   }
   const core::model_card& card() const override { return card_; }
-  core::engine_health health() const override {
-    core::engine_health out;
-    out.failed = failed;
-    return out;
-  }
+  core::engine_health health() const override { return {}; }
   std::vector<token_id> encode(const core::generation_request& request) const override {
     std::string text;
     if (const auto* plain = std::get_if<std::string>(&request.prompt)) text = *plain;
@@ -63,7 +67,8 @@ class letter_engine final : public core::generation_engine {
   std::vector<core::generation_request> submitted;
   int cancels = 0;
   std::uint32_t cached = 0;
-  bool failed = false;
+  std::stop_source stop;
+  std::jthread elsewhere;
 
  private:
   core::model_card card_{.name = "letters",
@@ -75,10 +80,9 @@ class letter_engine final : public core::generation_engine {
                          .chat_template = ""};
 };
 
-prewarm_report warm(letter_engine& engine, const std::string& text, std::uint32_t pool = 100,
-                    bool stop = false) {
+prewarm_report warm(letter_engine& engine, const std::string& text, std::uint32_t pool = 100) {
   const test::temporary_file file(text);
-  return prewarm(engine, file.path(), 4, pool, [stop] { return stop; });
+  return prewarm(engine, file.path(), 4, pool, engine.stop.get_token());
 }
 
 }  // namespace
@@ -161,7 +165,7 @@ TEST_CASE(
 
 TEST_CASE("prewarm: a file that can't be read is a problem, an empty one is not", "[actor]") {
   letter_engine engine;
-  const auto never = [] { return false; };
+  const std::stop_token never;
   for (const auto* path : {"does/not/exist", "."}) {
     const auto report = prewarm(engine, path, 4, 100, never);
     REQUIRE(report.problems.size() == 1);
@@ -203,12 +207,18 @@ TEST_CASE("prewarm: a prompt the engine refuses stops it and is named", "[actor]
   CHECK(engine.submitted.size() == 2);
 }
 
-TEST_CASE("prewarm: an interruption or a failed engine ends the wait and cancels the prompt",
-          "[actor]") {
+TEST_CASE("prewarm: a prompt that ends on another thread is waited for", "[actor]") {
   letter_engine engine;
-  const bool dies = GENERATE(false, true);
-  engine.failed = dies;
-  const auto report = warm(engine, "{\"prompt\":\"hang\"}\n{\"prompt\":\"later\"}\n", 100, !dies);
+  const auto report = warm(engine, "{\"prompt\":\"late\"}\n{\"prompt\":\"later\"}\n");
+  CHECK_FALSE(report.interrupted);
+  CHECK(report.prompts == 2);
+  CHECK(engine.cancels == 0);
+}
+
+TEST_CASE("prewarm: a stop ends the wait and cancels the prompt", "[actor]") {
+  letter_engine engine;
+  if (GENERATE(false, true)) engine.stop.request_stop();  // before, or on another thread
+  const auto report = warm(engine, "{\"prompt\":\"hang\"}\n{\"prompt\":\"later\"}\n");
   CHECK(report.interrupted);
   CHECK(report.prompts == 0);
   CHECK(engine.cancels == 1);
