@@ -8,15 +8,15 @@ choices_encoder::choices_encoder(const api_request& request, reply_meta meta,
                                  const char* chunk_object, const char* whole_object)
     : meta_{std::move(meta)},
       as_ids_{request.tokens_as_ids},
-      top_logprobs_{request.choices.front().decode.top_logprobs},
+      top_logprobs_{request.prompts.front().decode.top_logprobs},
       chunk_object_{chunk_object},
       whole_object_{whole_object},
       model_{request.model},
       include_usage_{request.include_usage},
       continuous_usage_{request.continuous_usage},
       n_{request.n},
-      tallies_{request.choices.size()},
-      collected_{request.choices.size()} {}
+      tallies_{request.choices()},
+      collected_{request.choices()} {}
 
 std::string choices_encoder::text(std::size_t i, const core::generation_delta& d) {
   // Counted also when nothing is sent: a delta may hold bytes of a character that is not whole yet.

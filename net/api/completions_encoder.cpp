@@ -18,7 +18,7 @@ class completions_encoder final : public choices_encoder {
  public:
   completions_encoder(const api_request& request, reply_meta meta)
       : choices_encoder{request, std::move(meta), "text_completion", "text_completion"},
-        characters_(request.choices.size()) {}
+        characters_(request.choices()) {}
 
   std::string begin(std::size_t) override { return ""; }
 

@@ -31,18 +31,18 @@ generation_reply::generation_reply(route_context& context, api_request request,
       stream_{request.stream},
       n_{request.n},
       exchange_{context.engine, context.registry, serial, random_id(id_prefix(request.kind))},
-      held_(request.choices.size()) {
+      held_(request.choices()) {
   reply_meta meta;
   meta.id = exchange_.object_id();
   meta.unix_now = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
   meta.created = meta.unix_now();
   meta.token_bytes = [&engine = context.engine](token_id t) { return engine.token_bytes(t); };
   encoder_ = make_encoder(request, std::move(meta));
-  requests_ = std::move(request.choices);
+  prompts_ = std::move(request.prompts);
 }
 
 void generation_reply::start(std::weak_ptr<event_receiver> receiver) {
-  exchange_.start(std::exchange(requests_, {}), n_, std::move(receiver));
+  exchange_.start(std::exchange(prompts_, {}), n_, std::move(receiver));
 }
 
 void generation_reply::on_event(std::size_t choice, generation_event event) {

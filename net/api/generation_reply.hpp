@@ -64,8 +64,8 @@ class generation_reply {
   bool open_ = false, done_ = false;
   exchange exchange_;
   std::unique_ptr<reply_encoder> encoder_;
-  std::vector<core::generation_request> requests_;
-  std::vector<held> held_;  ///< what arrived before the status line
+  std::vector<core::generation_request> prompts_;  // until the start
+  std::vector<held> held_;                         ///< what arrived before the status line
   std::size_t ends_sent_ = 0;
 };
 

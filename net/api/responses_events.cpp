@@ -22,7 +22,7 @@ responses_events::responses_events(const api_request& request, reply_meta meta)
       model_{request.model},
       message_id_{random_id("msg_")},
       fields_{request.responses},
-      sampling_{request.choices.front().decode.sampling} {}
+      sampling_{request.prompts.front().decode.sampling} {}
 
 template <class Members>
 wire_event responses_events::event(const char* type, Members members) {

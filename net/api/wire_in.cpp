@@ -56,15 +56,6 @@ void check_min_tokens(const core::generation_request& r) {
                                     r.decode.min_tokens, *r.decode.max_tokens));
 }
 
-/// n choices of each prompt; choice i has seed s + i, so that a single request with that seed gets
-/// the same answer (as with vLLM).
-void add_choices(api_request& out, const core::generation_request& one) {
-  for (std::uint32_t i = 0; i < out.n; ++i) {
-    out.choices.push_back(one);
-    out.choices.back().decode.sampling.seed += i;
-  }
-}
-
 /// Every choice runs or waits on its own, so more of them than run and wait at once could only be
 /// refused later.
 void read_n(const wire_fields& in, api_request& out, std::size_t prompts) {
@@ -104,7 +95,7 @@ api_request read_chat(const wire_fields& in) {
   }
   out.tokens_as_ids = in.boolean("return_tokens_as_token_ids", false);
   read_n(in, out, 1);
-  add_choices(out, one);
+  out.prompts.push_back(std::move(one));
   return out;
 }
 
@@ -161,13 +152,13 @@ api_request read_completions(const wire_fields& in) {
   check_min_tokens(one);
   one.decode.top_logprobs = static_cast<std::int32_t>(in.integer("logprobs", -1));
   out.tokens_as_ids = in.boolean("return_tokens_as_token_ids", false);
-  const auto prompts = read_prompts(in, out);
+  auto prompts = read_prompts(in, out);
   read_n(in, out, prompts.size());
   if (in.integer("best_of", 1) > static_cast<std::int64_t>(out.n))
     throw unsupported_parameter("best_of", "'best_of' larger than 'n' is not supported.");
-  for (const auto& prompt : prompts) {
-    one.prompt = prompt;
-    add_choices(out, one);
+  for (auto& prompt : prompts) {
+    out.prompts.push_back(one);  // its prompt is still empty: little is copied
+    out.prompts.back().prompt = std::move(prompt);
   }
   return out;
 }

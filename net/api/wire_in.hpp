@@ -45,17 +45,18 @@ struct api_request {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  bool tokens_as_ids = false;  ///< return_tokens_as_token_ids
-  std::uint32_t n = 1;
-  std::vector<core::generation_request> choices;  ///< index = prompt * n + i
+  bool tokens_as_ids = false;                     ///< return_tokens_as_token_ids
+  std::vector<core::generation_request> prompts;  ///< one request for each, never empty
+  std::uint32_t n = 1;                            ///< choices of each prompt
   responses_fields responses;
+
+  /// Choice i of prompt p has the index p * n + i.
+  std::size_t choices() const { return prompts.size() * n; }
 };
 
 std::variant<api_request, api_error> parse_chat(std::string_view body, const wire_limits&);
 std::variant<api_request, api_error> parse_completions(std::string_view body, const wire_limits&);
-/// `websocket`: `stream` and `stream_options` mean nothing there.
-std::variant<api_request, api_error> parse_responses(std::string_view body, const wire_limits&,
-                                                     bool websocket);
+std::variant<api_request, api_error> parse_responses(std::string_view body, const wire_limits&);
 
 struct tokenize_request {
   core::generation_request source;
@@ -65,14 +66,11 @@ std::variant<tokenize_request, api_error> parse_tokenize(std::string_view body, 
 std::variant<std::vector<token_id>, api_error> parse_detokenize(std::string_view body,
                                                                 const wire_limits&);
 
-/// A WebSocket message. `create` keeps its text for parse_responses.
-struct ws_create {};
+/// A WebSocket message; a `response.create` is its request, always streamed.
 struct ws_cancel {
   std::optional<std::string> response_id;
 };
 struct ws_steer {};
-std::variant<ws_create, ws_cancel, ws_steer, api_error> parse_ws_message(std::string_view text);
-/// The same, with a create's request read.
 using ws_message = std::variant<api_request, ws_cancel, ws_steer, api_error>;
 ws_message read_ws_message(std::string_view text, const wire_limits&);
 

@@ -43,6 +43,7 @@ core::generation_request read_source(const wire_fields& in,
   return one;
 }
 
+/// `websocket`: `stream` and `stream_options` mean nothing there.
 api_request read_responses(const wire_fields& in, bool websocket) {
   api_request out;
   out.kind = api_kind::responses;
@@ -66,25 +67,24 @@ api_request read_responses(const wire_fields& in, bool websocket) {
     if (one.decode.min_tokens > *one.decode.max_tokens)
       throw invalid_value("min_tokens", "'min_tokens' is more than 'max_output_tokens'.");
   }
-  out.choices.push_back(std::move(one));
+  out.prompts.push_back(std::move(one));
   return out;
 }
 
 }  // namespace
 
 std::variant<api_request, api_error> parse_responses(std::string_view body,
-                                                     const wire_limits& limits, bool websocket) {
+                                                     const wire_limits& limits) {
   json_document document;
-  if (auto fault = document.parse_object(body, websocket ? "message" : "request body"))
-    return std::move(*fault);
+  if (auto fault = document.parse_object(body, "request body")) return std::move(*fault);
   try {
-    return read_responses(wire_fields{document.object(), on_responses, limits}, websocket);
+    return read_responses(wire_fields{document.object(), on_responses, limits}, false);
   } catch (api_error& e) {
     return std::move(e);
   }
 }
 
-std::variant<ws_create, ws_cancel, ws_steer, api_error> parse_ws_message(std::string_view text) {
+ws_message read_ws_message(std::string_view text, const wire_limits& limits) {
   json_document document;
   if (auto fault = document.parse_object(text, "message")) {
     if (!fault->code) fault->code = "invalid_json";
@@ -93,7 +93,12 @@ std::variant<ws_create, ws_cancel, ws_steer, api_error> parse_ws_message(std::st
   const auto type = find(document.object(), "type");
   const auto name = type ? as_text(*type) : std::nullopt;
   if (!name) return invalid_value("type", "'type' must be a string.", "unknown_event_type");
-  if (*name == "response.create") return ws_create{};
+  try {
+    if (*name == "response.create")
+      return read_responses(wire_fields{document.object(), on_responses, limits}, true);
+  } catch (api_error& e) {
+    return std::move(e);
+  }
   if (*name == "response.steer") return ws_steer{};
   if (*name == "response.cancel") {
     if (find(document.object(), "stream_id"))
@@ -104,16 +109,6 @@ std::variant<ws_create, ws_cancel, ws_steer, api_error> parse_ws_message(std::st
   }
   return invalid_value("type", fmt::format("Unknown event type '{}'.", *name),
                        "unknown_event_type");
-}
-
-ws_message read_ws_message(std::string_view text, const wire_limits& limits) {
-  auto message = parse_ws_message(text);
-  if (auto* e = std::get_if<api_error>(&message)) return std::move(*e);
-  if (auto* c = std::get_if<ws_cancel>(&message)) return std::move(*c);
-  if (std::holds_alternative<ws_steer>(message)) return ws_steer{};
-  auto request = parse_responses(text, limits, true);
-  if (auto* e = std::get_if<api_error>(&request)) return std::move(*e);
-  return std::get<api_request>(std::move(request));
 }
 
 }  // namespace troupe::net

@@ -52,7 +52,7 @@ answer completions(const call& c) {
   return reply_or_request(parse_completions(c.request.body, c.context.limits));
 }
 answer responses(const call& c) {
-  return reply_or_request(parse_responses(c.request.body, c.context.limits, false));
+  return reply_or_request(parse_responses(c.request.body, c.context.limits));
 }
 
 std::string card_json(const route_context& context, const std::string& name) {
@@ -261,7 +261,7 @@ std::optional<api_error> apply_timeout(const http_request& request, api_request&
   if (error != std::errc{} || end != header->data() + header->size() || ms < 1 || ms > 86'400'000)
     return invalid_value("X-Request-Timeout-Ms",
                          "'X-Request-Timeout-Ms' must be 1 to 86400000 milliseconds.");
-  for (auto& choice : api.choices) choice.deadlines.total = ms;
+  for (auto& prompt : api.prompts) prompt.deadlines.total = ms;
   return std::nullopt;
 }
 

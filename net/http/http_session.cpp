@@ -175,7 +175,7 @@ void http_session::on_routed(http_request request, routed found) {
   if (auto* slow = std::get_if<slow_reply>(&found.what)) return run_tool(std::move(*slow), worker);
   auto& api = std::get<api_request>(found.what);
   // Each choice has a delta of its own under way.
-  sender_.limit_queue(config_.max_outbound_bytes * frames_factor * api.choices.size());
+  sender_.limit_queue(config_.max_outbound_bytes * frames_factor * api.choices());
   reply_ =
       std::make_unique<generation_reply>(state_->routes, std::move(api), next_exchange_++, sender_);
   reply_->start(weak_from_this());

@@ -14,19 +14,22 @@ exchange::~exchange() {
   registry_.closed(object_id_);
 }
 
-void exchange::start(std::vector<core::generation_request> requests, std::uint32_t n,
+void exchange::start(std::vector<core::generation_request> prompts, std::uint32_t n,
                      std::weak_ptr<event_receiver> receiver) {
   std::vector<std::weak_ptr<core::generation>> handles;
-  for (std::size_t first = 0; first < requests.size(); first += n) {
+  for (auto& prompt : prompts) {
+    const auto first = choices_.size();
     std::vector<core::answer_choice> answers;
-    for (auto i = first; i < std::min(first + n, requests.size()); ++i) {
+    for (std::uint32_t i = 0; i < n; ++i) {
       choice c;
       c.sink = std::make_shared<posting_sink>(receiver, serial_, choices_.size());
-      answers.push_back({requests[i].decode.sampling.seed, c.sink});
+      // Choice i has seed s + i, so that a single request with that seed gets the same answer (as
+      // with vLLM).
+      answers.push_back({prompt.decode.sampling.seed + i, c.sink});
       choices_.push_back(std::move(c));
     }
-    requests[first].label = object_id_;  // so that the log names what the client knows
-    auto made = engine_.submit_choices(std::move(requests[first]), std::move(answers));
+    prompt.label = object_id_;  // so that the log names what the client knows
+    auto made = engine_.submit_choices(std::move(prompt), std::move(answers));
     for (std::size_t k = 0; k < made.size(); ++k) {
       handles.push_back(made[k]);
       choices_[first + k].handle = std::move(made[k]);

@@ -19,8 +19,9 @@ class exchange {
   exchange(const exchange&) = delete;
   exchange& operator=(const exchange&) = delete;
 
-  /// Submits every choice; each `n` in a row have the same prompt and differ in their seeds alone.
-  void start(std::vector<core::generation_request>, std::uint32_t n, std::weak_ptr<event_receiver>);
+  /// Submits `n` choices of each prompt; they differ in their seeds alone.
+  void start(std::vector<core::generation_request> prompts, std::uint32_t n,
+             std::weak_ptr<event_receiver>);
 
   // An event of the engine; false: the choice has ended already, ignore it.
   bool on_accepted(std::size_t choice);

@@ -32,7 +32,7 @@ void ws_lane::run(api_request request) {
   events_.emplace(request, std::move(meta));
   begun_ = false;
   port_.on_response_begun();
-  exchange_->start(std::move(request.choices), request.n, port_.receiver());
+  exchange_->start(std::move(request.prompts), request.n, port_.receiver());
 }
 
 void ws_lane::run_next() {

@@ -20,7 +20,7 @@ api_request request_of(const std::string& path, const std::string& body) {
   const wire_limits limits{{"m"}, 0, 8};
   auto parsed = path == "chat"          ? parse_chat(body, limits)
                 : path == "completions" ? parse_completions(body, limits)
-                                        : parse_responses(body, limits, false);
+                                        : parse_responses(body, limits);
   REQUIRE(std::holds_alternative<api_request>(parsed));
   return std::get<api_request>(std::move(parsed));
 }

@@ -93,10 +93,10 @@ TEST_CASE("wire_fields: each wrong value names its field", "[net]") {
 }
 
 TEST_CASE("wire_in: allowed tokens and bad words arrive as they are, at most so many", "[net]") {
-  const auto one = chat(R"(,"allowed_token_ids":[7,0,7],"bad_words":[" two","one"])").choices[0];
+  const auto one = chat(R"(,"allowed_token_ids":[7,0,7],"bad_words":[" two","one"])").prompts[0];
   CHECK(one.allowed_token_ids == std::vector<token_id>{7, 0, 7});
   CHECK(one.bad_words == std::vector<std::string>{" two", "one"});
-  const auto none = chat(R"(,"allowed_token_ids":null,"bad_words":[])").choices[0];
+  const auto none = chat(R"(,"allowed_token_ids":null,"bad_words":[])").prompts[0];
   CHECK(none.allowed_token_ids.empty());
   CHECK(none.bad_words.empty());
   std::string words = R"("x")";
@@ -131,11 +131,11 @@ TEST_CASE("wire_fields: a field of another endpoint is unknown here, whatever it
   auto tools = parse_tokenize(
       R"({"prompt":"x","min_tokens":"many","stop":7,"temperature":[],"logit_bias":1})", limits);
   CHECK(std::holds_alternative<tokenize_request>(tools));
-  auto responses = parse_responses(
-      R"({"input":"x","add_generation_prompt":"yes","parse_special":3})", limits, false);
+  auto responses =
+      parse_responses(R"({"input":"x","add_generation_prompt":"yes","parse_special":3})", limits);
   REQUIRE(std::holds_alternative<api_request>(responses));
-  CHECK(std::get<api_request>(responses).choices[0].add_generation_prompt);
-  CHECK_FALSE(chat(R"(,"parse_special":"no")").choices[0].parse_special);
+  CHECK(std::get<api_request>(responses).prompts[0].add_generation_prompt);
+  CHECK_FALSE(chat(R"(,"parse_special":"no")").prompts[0].parse_special);
 }
 
 TEST_CASE("wire_fields: what this release cannot do is refused unless it is the default", "[net]") {
@@ -198,7 +198,7 @@ TEST_CASE("wire_fields: F018 a tool_choice that demands a call is refused, other
     CHECK(e.param == param);
     CHECK_THAT(e.message, Catch::Contains("'" + param + "'"));
   }
-  auto responses = parse_responses(R"({"input":"x","tool_choice":"required"})", limits, false);
+  auto responses = parse_responses(R"({"input":"x","tool_choice":"required"})", limits);
   CHECK(std::get<api_error>(responses).param == "tool_choice");
 }
 

@@ -12,16 +12,17 @@ TEST_CASE("wire_in: defaults are those of the field table", "[net]") {
   const auto r = chat("");
   CHECK(r.model == "main");
   CHECK_FALSE(r.stream);
-  REQUIRE(r.choices.size() == 1);
-  const auto& one = r.choices[0];
+  REQUIRE(r.prompts.size() == 1);
+  CHECK(r.choices() == 1);
+  const auto& one = r.prompts[0];
   CHECK(one.decode.sampling.temperature == 1);
   CHECK(one.decode.sampling.top_p == 1);
   CHECK_FALSE(one.decode.max_tokens);
   CHECK_FALSE(one.parse_special);
   CHECK(one.decode.top_logprobs == -1);
-  CHECK(chat("").choices[0].decode.sampling.seed != one.decode.sampling.seed);
-  CHECK(completions(R"({"prompt":"x"})").choices[0].decode.max_tokens == 16u);
-  CHECK(completions(R"({"prompt":"x"})").choices[0].parse_special);
+  CHECK(chat("").prompts[0].decode.sampling.seed != one.decode.sampling.seed);
+  CHECK(completions(R"({"prompt":"x"})").prompts[0].decode.max_tokens == 16u);
+  CHECK(completions(R"({"prompt":"x"})").prompts[0].parse_special);
 }
 
 TEST_CASE("wire_in: a priority is accepted by a server that schedules by priority", "[net]") {
@@ -42,7 +43,7 @@ TEST_CASE("wire_in: a priority is accepted by a server that schedules by priorit
   CHECK_THAT(std::get<api_error>(refused).message,
              Catch::Contains("-5") && Catch::Contains("--scheduling-policy"));
   CHECK(std::holds_alternative<api_request>(answer(limits_with("fcfs"), 0)));
-  CHECK(std::get<api_request>(answer(limits_with("priority"), -5)).choices[0].priority == -5);
+  CHECK(std::get<api_request>(answer(limits_with("priority"), -5)).prompts[0].priority == -5);
 }
 
 TEST_CASE("wire_in: fields arrive where they belong", "[net]") {
@@ -54,9 +55,10 @@ TEST_CASE("wire_in: fields arrive where they belong", "[net]") {
   CHECK(r.model == "alias");
   CHECK(r.stream);
   CHECK(r.include_usage);
-  REQUIRE(r.choices.size() == 2);
-  CHECK(r.choices[1].decode.sampling.seed == static_cast<std::uint64_t>(-2));  // seed + 1
-  const auto& one = r.choices[0];
+  CHECK(r.n == 2);
+  CHECK(r.choices() == 2);
+  REQUIRE(r.prompts.size() == 1);
+  const auto& one = r.prompts[0];
   CHECK(one.decode.sampling.temperature == 0);
   CHECK(one.decode.sampling.top_k == -1);
   CHECK(one.decode.sampling.seed == static_cast<std::uint64_t>(-3));
@@ -77,7 +79,7 @@ TEST_CASE("wire_in: messages take strings, text parts and an assistant's null", 
       limits);
   REQUIRE(std::holds_alternative<api_request>(parsed));
   const auto& messages =
-      std::get<std::vector<core::chat_message>>(std::get<api_request>(parsed).choices[0].prompt);
+      std::get<std::vector<core::chat_message>>(std::get<api_request>(parsed).prompts[0].prompt);
   REQUIRE(messages.size() == 3);
   CHECK(messages[0].role == "system");
   CHECK(messages[1].content.empty());
@@ -85,33 +87,58 @@ TEST_CASE("wire_in: messages take strings, text parts and an assistant's null", 
 }
 
 TEST_CASE("wire_in: prompts take four shapes, and a batch is prompts times n", "[net]") {
-  CHECK(std::get<std::string>(completions(R"({"prompt":"x"})").choices[0].prompt) == "x");
-  CHECK(std::get<std::vector<token_id>>(completions(R"({"prompt":[1,2]})").choices[0].prompt)
+  CHECK(std::get<std::string>(completions(R"({"prompt":"x"})").prompts[0].prompt) == "x");
+  CHECK(std::get<std::vector<token_id>>(completions(R"({"prompt":[1,2]})").prompts[0].prompt)
             .size() == 2);
   const auto batch = completions(R"({"prompt":[[1],[2,3]],"n":2})");
-  REQUIRE(batch.choices.size() == 4);
-  CHECK(std::get<std::vector<token_id>>(batch.choices[3].prompt) == std::vector<token_id>{2, 3});
-  CHECK(completions(R"({"prompt":["a","b"]})").choices.size() == 2);
+  CHECK(batch.choices() == 4);
+  REQUIRE(batch.prompts.size() == 2);
+  CHECK(std::get<std::vector<token_id>>(batch.prompts[0].prompt) == std::vector<token_id>{1});
+  CHECK(std::get<std::vector<token_id>>(batch.prompts[1].prompt) == std::vector<token_id>{2, 3});
+  CHECK(batch.prompts[0].decode == batch.prompts[1].decode);
+  CHECK(completions(R"({"prompt":["a","b"]})").choices() == 2);
   CHECK(completions(R"({"prompt":"x","max_tokens":0,"echo":true,"logprobs":0})")
-            .choices[0]
+            .prompts[0]
             .decode.max_tokens == 0u);
-  CHECK_FALSE(completions(R"({"prompt":"x","max_tokens":-1})").choices[0].decode.max_tokens);
+  CHECK_FALSE(completions(R"({"prompt":"x","max_tokens":-1})").prompts[0].decode.max_tokens);
 }
 
 TEST_CASE("wire_in: responses take string or item input, with instructions first", "[net]") {
   auto parsed = parse_responses(
       R"({"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]}],
     "instructions":"i","max_output_tokens":4,"metadata":{"k":"v"},"store":false})",
-      limits, false);
+      limits);
   REQUIRE(std::holds_alternative<api_request>(parsed));
   const auto& r = std::get<api_request>(parsed);
-  const auto& messages = std::get<std::vector<core::chat_message>>(r.choices[0].prompt);
+  const auto& messages = std::get<std::vector<core::chat_message>>(r.prompts[0].prompt);
   REQUIRE(messages.size() == 2);
   CHECK(messages[0].role == "system");
   CHECK(messages[1].content == "q");
   CHECK(r.responses.metadata == R"({"k":"v"})");
   CHECK_FALSE(r.responses.store);
   auto failing = parse_responses(
-      R"({"input":[{"type":"function_call_output","call_id":"x","output":"y"}]})", limits, false);
+      R"({"input":[{"type":"function_call_output","call_id":"x","output":"y"}]})", limits);
   CHECK(std::get<api_error>(failing).status == 400);
+}
+
+TEST_CASE("wire_in: a WebSocket message is a request, a cancel, a steer or one error", "[net]") {
+  const auto create = read_ws_message(
+      R"({"type":"response.create","input":"q","stream":false,"max_output_tokens":4})", limits);
+  REQUIRE(std::holds_alternative<api_request>(create));
+  CHECK(std::get<api_request>(create).stream);  // there is no other way on a WebSocket
+  CHECK(std::get<api_request>(create).prompts[0].decode.max_tokens == 4u);
+  const auto cancel = read_ws_message(R"({"type":"response.cancel","response_id":"r"})", limits);
+  REQUIRE(std::holds_alternative<ws_cancel>(cancel));
+  CHECK(std::get<ws_cancel>(cancel).response_id == "r");
+  CHECK(std::holds_alternative<ws_steer>(read_ws_message(R"({"type":"response.steer"})", limits)));
+
+  const auto code_of = [](const char* text) {
+    const auto read = read_ws_message(text, limits);
+    REQUIRE(std::holds_alternative<api_error>(read));
+    return std::get<api_error>(read).code.value_or("none");
+  };
+  CHECK(code_of("{") == "invalid_json");
+  CHECK(code_of("{}") == "unknown_event_type");
+  CHECK(code_of(R"({"type":"response.create","input":"q","top_p":2})") == "invalid_value");
+  CHECK(code_of(R"({"type":"response.cancel","stream_id":"s"})") == "unsupported_parameter");
 }

@@ -12,7 +12,7 @@ TEST_CASE("wire_sampling: penalties, biases and the stops of our own arrive wher
   const auto one = chat(R"(,"repetition_penalty":1.5,"presence_penalty":-2,"frequency_penalty":0.25,
     "logit_bias":{"20":-100,"3":0.5},"stop_boundary":"word","stop_confidence":{"mass":0.5,"steps":2.0},
     "stop_repetition":{"ngram":64,"times":2},"cache_salt":"","on_disconnect":"keep_prefix")")
-                       .choices[0];
+                       .prompts[0];
   CHECK(one.decode.sampling.repetition_penalty == 1.5f);
   CHECK(one.decode.sampling.presence_penalty == -2.0f);
   CHECK(one.decode.sampling.frequency_penalty == 0.25f);
@@ -26,21 +26,20 @@ TEST_CASE("wire_sampling: penalties, biases and the stops of our own arrive wher
   const auto plain =
       chat(
           R"(,"stop_boundary":"none","stop_confidence":null,"logit_bias":{},"on_disconnect":"stop")")
-          .choices[0];
+          .prompts[0];
   CHECK(plain.boundary == stop_boundary::none);
   CHECK_FALSE(plain.decode.confidence);
   CHECK_FALSE(plain.repetition);
   CHECK_FALSE(plain.cache_salt);
   CHECK_FALSE(plain.decode.sampling.needs_history());
   CHECK(plain.disconnect == on_disconnect::stop);
-  CHECK_FALSE(chat("").choices[0].disconnect);
-  CHECK(chat(R"(,"stop_boundary":"line")").choices[0].boundary == stop_boundary::line);
-  CHECK(chat(R"(,"stop_confidence":{})").choices[0].decode.confidence == confidence_stop{});
-  auto parsed =
-      parse_responses(R"({"input":"x","stop_repetition":{"ngram":1,"times":2}})", limits, false);
-  CHECK(std::get<api_request>(parsed).choices[0].repetition == repetition_stop{1, 2});
+  CHECK_FALSE(chat("").prompts[0].disconnect);
+  CHECK(chat(R"(,"stop_boundary":"line")").prompts[0].boundary == stop_boundary::line);
+  CHECK(chat(R"(,"stop_confidence":{})").prompts[0].decode.confidence == confidence_stop{});
+  auto parsed = parse_responses(R"({"input":"x","stop_repetition":{"ngram":1,"times":2}})", limits);
+  CHECK(std::get<api_request>(parsed).prompts[0].repetition == repetition_stop{1, 2});
   CHECK(completions(R"({"prompt":"x","frequency_penalty":1})")
-            .choices[0]
+            .prompts[0]
             .decode.sampling.frequency_penalty == 1.0f);
 }
 
@@ -80,7 +79,7 @@ TEST_CASE("wire_sampling: the keys of logit_bias are token ids, at most 1,024 of
 
 TEST_CASE("wire_sampling: cache_salt takes 256 bytes", "[net]") {
   const auto salt = [](std::size_t n) { return R"(,"cache_salt":")" + std::string(n, 's') + "\""; };
-  CHECK(chat(salt(256)).choices[0].cache_salt->size() == 256);
+  CHECK(chat(salt(256)).prompts[0].cache_salt->size() == 256);
   const auto e = chat_error(salt(257));
   CHECK(e.param == "cache_salt");
   CHECK(e.message.find("257") != std::string::npos);
@@ -98,9 +97,9 @@ TEST_CASE(
     REQUIRE(e.param);
     CHECK(e.param->starts_with("stop"));
   }
-  CHECK(chat(R"(,"stop":null)").choices[0].stop.empty());
-  CHECK(chat(R"(,"stop":[])").choices[0].stop.empty());
-  CHECK(chat(R"(,"stop":[" "])").choices[0].stop == std::vector<std::string>{" "});
+  CHECK(chat(R"(,"stop":null)").prompts[0].stop.empty());
+  CHECK(chat(R"(,"stop":[])").prompts[0].stop.empty());
+  CHECK(chat(R"(,"stop":[" "])").prompts[0].stop == std::vector<std::string>{" "});
   for (const int count : {5, 1000}) {
     std::string list;
     for (int i = 0; i < count; ++i) list += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\"";
@@ -109,7 +108,7 @@ TEST_CASE(
     CHECK(e.message.find(std::to_string(count)) != std::string::npos);
     CHECK(e.message.find("allowed are 4") != std::string::npos);
   }
-  CHECK(chat(R"(,"stop":")" + std::string(1024, 'x') + "\"").choices[0].stop.size() == 1);
+  CHECK(chat(R"(,"stop":")" + std::string(1024, 'x') + "\"").prompts[0].stop.size() == 1);
   const auto e = chat_error(R"(,"stop":["a",")" + std::string(1 << 20, 'x') + "\"]");
   CHECK(e.param == "stop[1]");
   CHECK(e.message.find("1048576 bytes, allowed are 1024") != std::string::npos);
