@@ -5,6 +5,8 @@
 namespace troupe::net {
 namespace {
 
+/// A member without a value is null and not left out: all four are in OpenAI's error objects, and
+/// typed clients read them.
 void put_optional(json_writer& out, const char* key, const std::optional<std::string>& value) {
   out.key(key);
   if (value) {
@@ -14,10 +16,13 @@ void put_optional(json_writer& out, const char* key, const std::optional<std::st
   }
 }
 
+/// `message` is the engine's, which knows values and limits; `fallback` is for ends that have none.
 std::string or_else(const std::string& message, const char* fallback) {
   return message.empty() ? fallback : message;
 }
 
+/// What the client can change is a 400 that names the field it sent the prompt in; what passes by
+/// itself is a 503 with the time to come again.
 api_error error_of_refusal(const core::generation_end& end, const char* prompt_field) {
   using core::refusal;
   switch (end.why_refused) {
@@ -26,7 +31,9 @@ api_error error_of_refusal(const core::generation_end& end, const char* prompt_f
     case refusal::draining:
       return shutting_down();
     case refusal::context_length:
+      // OpenAI's code: clients that shorten a conversation by themselves look for it.
       return {.message = end.message, .param = prompt_field, .code = "context_length_exceeded"};
+    // No `param`: prompt and max_tokens together do not fit, and either may be made smaller.
     case refusal::kv_capacity:
       return {.message = or_else(end.message, "The request can never fit the KV cache."),
               .code = "kv_capacity_exceeded"};
@@ -89,6 +96,7 @@ std::string error_object(const api_error& e) {
   return out.close_object().take();
 }
 
+// A limit of this one connection: the server itself has room, so it is no overload.
 api_error websocket_queue_full(std::uint32_t waiting_max) {
   return {.status = 429,
           .message = "More than " + std::to_string(waiting_max) +
@@ -97,6 +105,8 @@ api_error websocket_queue_full(std::uint32_t waiting_max) {
           .code = "websocket_queue_full"};
 }
 
+// Steering is a message of the protocol, so it gets the protocol's own event and not an unknown
+// type.
 std::string steering_failed() {
   return R"({"type":"response.steer.failed","error":{"type":"invalid_request_error",)"
          R"("code":"steering_not_supported","message":"Steering is not supported.","param":null}})";
@@ -118,10 +128,13 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
                 .message = or_else(end.message, what),
                 .type = "server_error",
                 .code = "deadline_exceeded"};
+    // OpenAI's clients repeat a 408 by themselves; the same deadline would pass again, after as
+    // much work.
     e.never_retry = true;
     return e;
   };
   switch (end.reason) {
+    // Answers. A cancel by id is one, too: whoever asked for it wants what there is.
     case end_reason::end_token:
     case end_reason::stop_token:
     case end_reason::stop_string:
@@ -152,6 +165,8 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
       return server_error("client_gone", "The client left.");
     case end_reason::shutdown:
       return shutting_down();
+    // The request's own fields leave nothing to draw: not the server's fault, although it shows
+    // only while it runs.
     case end_reason::no_token_allowed: {
       api_error e;
       e.message = or_else(end.message, "No token is allowed here.");
@@ -164,6 +179,8 @@ std::optional<api_error> error_of(const core::generation_end& end, const char* p
   return server_error("internal_error", "The request ended for an unknown reason.");
 }
 
+// OpenAI has one word for all stops, and typed clients know no other; log and metrics tell them
+// apart. "cancelled" is ours: only a caller who cancels by id ever sees it.
 const char* finish_reason_of(const core::generation_end& end) {
   if (end.reason == core::end_reason::length) return "length";
   if (end.reason == core::end_reason::cancelled) return "cancelled";

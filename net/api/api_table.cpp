@@ -10,11 +10,15 @@ constexpr unsigned C = on_chat, P = on_completions, R = on_responses, T = on_tok
                    D = on_detokenize;
 constexpr unsigned generating = C | P | R;
 constexpr double any_low = 1, any_high = 0;  // no range
+// Counts become 32-bit numbers; the table's range makes each of those casts safe.
 constexpr double int_max = std::numeric_limits<std::int32_t>::max();
+// 2^63 - 1 is no double; the next one, 2^63, is, but as_integer has refused it before.
 constexpr double seed_max = 9223372036854775807.0;
 using enum field_type;
 using enum field_level;
 
+// Grouped by what becomes of them: read, refused unless default, read in part, ignored. A name may
+// stand twice, for different endpoints.
 constexpr std::array table{
     api_field{"model", generating | T | D, text, any_low, any_high, "", implemented},
     api_field{"messages", C | T, list, any_low, any_high, "", implemented},
@@ -67,6 +71,8 @@ constexpr std::array table{
     api_field{"store", C | R, boolean, any_low, any_high, "", implemented},
     api_field{"metadata", generating, object, any_low, any_high, "", implemented},
 
+    // Refused unless they hold their default, which SDKs write out without being asked. What would
+    // change the answer must not be dropped silently.
     api_field{"response_format", C | P, object, any_low, any_high, "{\"type\":\"text\"}", rejected},
     api_field{"audio", C, any, any_low, any_high, "", rejected},
     api_field{"web_search_options", C, any, any_low, any_high, "", rejected},
@@ -101,6 +107,7 @@ constexpr std::array table{
     api_field{"stream_id", R, any, any_low, any_high, "", rejected},
     api_field{"generate", R, boolean, any_low, any_high, "true", rejected},
 
+    // Known in part: wire_in and wire_responses refuse the rest by value.
     api_field{"best_of", P, integer, 1, int_max, "", implemented},          // only as large as n
     api_field{"tools", C | R, list, any_low, any_high, "[]", implemented},  // only empty or unused
     api_field{"text", R, object, any_low, any_high, "", implemented},       // only format text
@@ -108,6 +115,7 @@ constexpr std::array table{
     api_field{"function_call", C, any, any_low, any_high, "", implemented},    // the same
     api_field{"previous_response_id", R, text, any_low, any_high, "", implemented},  // never found
 
+    // Accepted whatever they hold: they say who asks or where to run, or tune what is not here.
     api_field{"user", generating, any, any_low, any_high, "", ignored},
     api_field{"request_id", generating, any, any_low, any_high, "", ignored},
     api_field{"parallel_tool_calls", C | R, any, any_low, any_high, "", ignored},

@@ -8,6 +8,8 @@ class chat_encoder final : public choices_encoder {
   chat_encoder(const api_request& request, reply_meta meta)
       : choices_encoder{request, std::move(meta), "chat.completion.chunk", "chat.completion"} {}
 
+  /// OpenAI's first chunk: the role and an empty content, before any token. Clients that join
+  /// deltas take the role from it alone.
   std::string begin(std::size_t i) override {
     return chunk(i, [](json_writer& out) {
       out.key("delta")
@@ -27,6 +29,7 @@ class chat_encoder final : public choices_encoder {
     put_logprobs(out, d.tokens);
   }
 
+  /// An empty delta: the finish reason never shares a chunk with text.
   void put_last(json_writer& out) override {
     out.key("delta").open_object().close_object().key("logprobs").null();
   }
@@ -38,6 +41,7 @@ class chat_encoder final : public choices_encoder {
     put_logprobs(out, pieces);
   }
 
+  /// `bytes` beside `token`: a token may be a part of a character, which a JSON string cannot hold.
   void put_token(json_writer& out, token_id id, const std::string& bytes, float logprob) const {
     out.key("token")
         .string(token_name(id, bytes, as_ids_))
@@ -66,6 +70,7 @@ class chat_encoder final : public choices_encoder {
       }
       out.close_array().close_object();
     }
+    // `refusal` is a member of OpenAI's logprobs object, too, not only of the message.
     out.close_array().key("refusal").null().close_object();
   }
 };

@@ -28,9 +28,11 @@ std::string choices_encoder::text(std::size_t i, const core::generation_delta& d
   });
 }
 
+// Text that was held back for a possible stop goes out first, in a chunk of its own.
 std::string choices_encoder::end(std::size_t i, const core::generation_end& e) {
   std::string frames = text(i, e.last);
   take_usage(i, e);
+  // Timings of this choice alone: in a stream the others may still run.
   return frames + chunk(
                       i,
                       [&](json_writer& out) {
@@ -57,6 +59,7 @@ std::string choices_encoder::close() {
   return frames + sse_done;
 }
 
+// A broken stream ends with [DONE] as well: clients take a missing one for a cut connection.
 std::string choices_encoder::fail(const api_error& e) {
   return sse_event(error_body(e)) + sse_done;
 }
@@ -67,6 +70,7 @@ void choices_encoder::collect(std::size_t i, const core::generation_delta& d) {
   c.pieces.insert(c.pieces.end(), d.tokens.begin(), d.tokens.end());
 }
 
+// The end carries text and tokens that no delta has had.
 void choices_encoder::collect_end(std::size_t i, const core::generation_end& e) {
   collect(i, e.last);
   take_usage(i, e);
@@ -90,6 +94,7 @@ std::string choices_encoder::whole() {
 
 std::string choices_encoder::close_chunk(json_writer out, const std::string& timings) {
   // With include_usage every other chunk says null; without it the key is absent.
+  // vLLM's continuous_usage_stats: the sums so far, of all choices, in each chunk.
   if (continuous_usage_) {
     out.key("usage").raw(usage_json(tallies_, n_));
   } else if (include_usage_) {

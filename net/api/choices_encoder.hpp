@@ -42,6 +42,7 @@ class choices_encoder : public reply_encoder {
     return close_chunk(std::move(out), timings);
   }
 
+  // For the endpoints' own members.
   reply_meta meta_;
   bool as_ids_;
   std::int32_t top_logprobs_;
@@ -61,6 +62,7 @@ class choices_encoder : public reply_encoder {
   std::string model_;
   bool include_usage_, continuous_usage_;
   std::uint32_t n_;
+  // By choice, index = prompt * n + i; the second is filled for one body only.
   std::vector<choice_tally> tallies_;
   std::vector<collected> collected_;
 };

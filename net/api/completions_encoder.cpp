@@ -20,6 +20,7 @@ class completions_encoder final : public choices_encoder {
       : choices_encoder{request, std::move(meta), "text_completion", "text_completion"},
         characters_(request.choices()) {}
 
+  /// This endpoint has no role chunk.
   std::string begin(std::size_t) override { return ""; }
 
  private:
@@ -49,11 +50,13 @@ class completions_encoder final : public choices_encoder {
   /// The likeliest tokens by name, the chosen one always among them: lm-eval compares it with the
   /// best of them.
   void put_top(json_writer& out, const core::token_piece& t) const {
+    // The first token of an echoed prompt: nothing came before it that could have scored it.
     if (!t.logprob) {
       out.null();
       return;
     }
     out.open_object();
+    // At most 21: searched in order.
     std::vector<std::string> names;
     const auto put = [&](token_id id, const std::string& bytes, float logprob) {
       std::string name = name_of(id, bytes);
@@ -76,6 +79,7 @@ class completions_encoder final : public choices_encoder {
       out.null();
       return;
     }
+    // Four arrays of equal length instead of an object a token: the endpoint's old format.
     out.open_object().key("tokens").open_array();
     for (const auto& t : pieces) out.string(name_of(t.token, t.bytes));
     out.close_array().key("token_logprobs").open_array();

@@ -71,6 +71,7 @@ void generation_reply::delta(std::size_t choice, core::generation_delta d) {
 
 void generation_reply::end(std::size_t choice, core::generation_end e) {
   if (!exchange_.on_end(choice)) return;
+  // Also before the head is out, where it becomes the reply's status.
   if (const auto error = error_of(e, prompt_field_)) return fail(*error);
   if (!stream_) {
     encoder_->collect_end(choice, e);
@@ -109,6 +110,7 @@ void generation_reply::send_delta(std::size_t choice, const core::generation_del
 void generation_reply::send_end(std::size_t choice, const core::generation_end& e) {
   std::string frames = encoder_->end(choice, e);
   const bool last = ++ends_sent_ == exchange_.size();
+  // In one write with the last end: a client never sees an end without [DONE] behind it.
   if (last) frames += encoder_->close();
   port_.send_chunk(std::move(frames), outbound::no_credit);
   if (!last) return;
@@ -122,6 +124,7 @@ void generation_reply::fail(const api_error& error) {
   exchange_.cancel_rest(core::end_reason::cancelled, context_.engine.now());
   if (!open_) {
     auto reply = error_reply(error);
+    // Also an error can be looked up in the log by its id.
     for (auto& header : id_header()) reply.headers.push_back(std::move(header));
     return port_.send_whole(std::move(reply));
   }

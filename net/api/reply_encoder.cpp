@@ -32,6 +32,7 @@ std::string sse_event(const std::string& json) {
   return "data: " + json + "\n\n";
 }
 
+// The Responses API names its events; chat and completions do not.
 std::string sse_event(const std::string& type, const std::string& json) {
   return "event: " + type + "\n" + sse_event(json);
 }
@@ -68,6 +69,7 @@ std::string timings_json(const std::vector<choice_tally>& choices) {
     intervals += c.completion_tokens > 0 ? c.completion_tokens - 1 : 0;
     decode_us = std::max(decode_us, c.times.decode_us);
   }
+  // What was computed, as there: without the part that came from the prefix cache.
   const std::uint64_t prompt_n =
       first.prompt_tokens - std::min(first.prompt_tokens, first.cached_tokens);
   json_writer out;
@@ -81,6 +83,7 @@ std::string timings_json(const std::vector<choice_tally>& choices) {
 
 void put_finish(json_writer& out, const core::generation_end& end) {
   out.key("finish_reason").string(finish_reason_of(end)).key("stop_reason");
+  // As vLLM: which of the request's own stops it was; null for the model's end token.
   if (end.reason == core::end_reason::stop_string && end.stop_string) {
     out.string(*end.stop_string);
   } else if (end.reason == core::end_reason::stop_token && end.stop_token) {
@@ -96,6 +99,7 @@ float wire_logprob(float value) {
 }
 
 std::string token_name(token_id id, const std::string& bytes, bool as_id) {
+  // vLLM's form of return_tokens_as_token_ids.
   return as_id ? "token_id:" + std::to_string(id) : bytes;
 }
 

@@ -37,6 +37,7 @@ wire_event responses_events::response_event(const char* type) {
   return event(type, [&](json_writer& out) { out.key("response").raw(object()); });
 }
 
+// The output is always one message with one part, so both indexes are 0.
 void responses_events::put_item_ids(json_writer& out) const {
   out.key("item_id")
       .string(message_id_)
@@ -46,6 +47,7 @@ void responses_events::put_item_ids(json_writer& out) const {
       .number(0);
 }
 
+// `annotations` and `logprobs` are required by the schema, and always empty here.
 std::string responses_events::part(const std::string& text) const {
   json_writer out;
   out.open_object().key("type").string("output_text").key("text").string(text);
@@ -61,6 +63,8 @@ std::string responses_events::item(const char* state, bool with_content) const {
   return out.close_array().close_object().take();
 }
 
+// Each nesting level is announced before what it contains: response, item, part. finish() closes
+// them in reverse.
 std::vector<wire_event> responses_events::begin() {
   begun_ = true;
   return {response_event("response.created"), response_event("response.in_progress"),
@@ -75,6 +79,7 @@ std::vector<wire_event> responses_events::begin() {
 }
 
 std::vector<wire_event> responses_events::delta(const std::string& text) {
+  // A delta of half a character has no text yet; an event for it would only cost its reader time.
   if (text.empty()) return {};
   text_ += text;
   return {event("response.output_text.delta", [&](json_writer& out) {
@@ -87,6 +92,7 @@ void responses_events::collect_end(const core::generation_end& end) {
   text_ += end.last.text;
   end_ = end;
   end_->last = {};  // its text stands in text_ already
+  // Once, so that every later object of this response says the same.
   completed_at_ = meta_.unix_now();
   const std::string_view reason = finish_reason_of(end);
   status_ = reason == "stop" ? status::completed : status::incomplete;
@@ -115,6 +121,7 @@ std::vector<wire_event> responses_events::finish(const core::generation_end& end
   return all;
 }
 
+// The error event says why at once; response.failed is the terminal event that clients wait for.
 std::vector<wire_event> responses_events::fail(const api_error& e) {
   status_ = status::failed;
   error_ = e;
@@ -149,6 +156,7 @@ const char* responses_events::status_name() const {
   return "failed";
 }
 
+// The Responses API has names of its own for what the other endpoints call prompt and completion.
 std::string responses_events::usage() const {
   const auto& u = end_->usage;
   json_writer out;
@@ -215,6 +223,7 @@ std::string responses_events::object() const {
   out.key("output").open_array();
   if (end_) {
     out.raw(item(status_name(), true));
+  // What the client has been sent of the item must not vanish from the final object.
   } else if (status_ == status::failed && begun_) {
     out.raw(item("incomplete", true));
   }

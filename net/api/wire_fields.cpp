@@ -10,6 +10,8 @@ namespace {
 
 namespace dom = simdjson::dom;
 
+/// Inclusive at both ends; a field whose range is open (repetition_penalty) is checked again where
+/// it is read.
 void check_range(const api_field& field, double value) {
   if (field.min > field.max || (value >= field.min && value <= field.max)) return;
   // Beyond a double's range the value that was sent is not known any more.
@@ -29,6 +31,7 @@ void check_type(const api_field& field, dom::element value) {
       return need(value.is_bool(), "a boolean");
     case field_type::integer: {
       const auto integer = as_integer(value);
+      // Seeds and ids must arrive exactly, so a number that only a double could hold is refused.
       need(integer.has_value(), value.is_number() ? "an integer of at most 63 bits" : "an integer");
       return check_range(field, static_cast<double>(*integer));
     }
@@ -47,6 +50,8 @@ void check_type(const api_field& field, dom::element value) {
   }
 }
 
+/// Compared as numbers (1 and 1.0 are equal) or as minified JSON. An empty list or object asks for
+/// nothing, whatever the field's default is.
 bool is_default(const api_field& field, dom::element value) {
   const std::string_view fallback = field.fallback;
   if (value.is_number())
@@ -81,6 +86,7 @@ api_error wrong_type(const std::string& param, const char* wanted, dom::element 
 wire_fields::wire_fields(dom::object object, endpoint_bit endpoint, const wire_limits& limits)
     : limits_{limits} {
   for (const api_field& field : api_fields()) {
+    // An ignored field is not even checked: clients put anything there.
     if ((field.endpoints & endpoint) == 0 || field.level == field_level::ignored) continue;
     const auto value = find(object, field.name);
     if (!value) continue;
@@ -93,6 +99,7 @@ wire_fields::wire_fields(dom::object object, endpoint_bit endpoint, const wire_l
   }
 }
 
+// A request has a handful of fields: a map would cost more than it finds.
 std::optional<dom::element> wire_fields::get(std::string_view name) const {
   for (const auto& [field, value] : checked_)
     if (field == name) return value;
@@ -165,6 +172,7 @@ std::string content_text(std::optional<dom::element> content, const std::string&
   }
   if (const auto text = as_text(*content)) return std::string{*text};
   if (!content->is_array()) throw wrong_type(param, "a string or an array of parts", *content);
+  // Parts are joined by line breaks, as vLLM does for models without images.
   const dom::array parts = array_of(*content);
   if (parts.size() == 0)
     throw invalid_value(param, fmt::format("'{}' must not be an empty array.", param));
@@ -176,6 +184,7 @@ std::string content_text(std::optional<dom::element> content, const std::string&
     if (part.get_object().get(object)) throw wrong_type(at, "an object", part);
     const auto type = find(object, "type");
     const auto kind = type ? as_text(*type) : std::nullopt;
+    // Chat says text; Responses says input_text, and output_text for what the model wrote earlier.
     if (!kind || (*kind != "text" && *kind != "input_text" && *kind != "output_text"))
       throw invalid_value(
           at + ".type", fmt::format("'{}.type' must be text; other parts are not supported.", at));
@@ -204,12 +213,14 @@ std::vector<core::chat_message> wire_fields::messages(std::string_view name) con
     const auto role = find(object, "role");
     const auto who = role ? as_text(*role) : std::nullopt;
     if (!who) throw invalid_value(at + ".role", fmt::format("'{}.role' must be a string.", at));
+    // OpenAI's newer name for system; templates know only the old one.
     std::string speaker{*who == "developer" ? "system" : *who};
     if (speaker != "system" && speaker != "user" && speaker != "assistant" && speaker != "tool")
       throw invalid_value(
           at + ".role",
           fmt::format("'{}.role' must be system, developer, user, assistant or tool.", at));
     check_unread_members(object, at);
+    // An assistant's turn that only called tools has content null.
     const bool null_is_empty = speaker == "assistant";
     all.push_back({std::move(speaker),
                    content_text(find(object, "content"), at + ".content", null_is_empty)});
@@ -225,6 +236,7 @@ void wire_fields::refuse_tools() const {
   for (const char* name : {"tool_choice", "function_call"}) {
     const auto choice = get(name);
     const auto word = choice ? as_text(*choice) : std::nullopt;
+    // Tools may be listed as long as none is to be called.
     if (word == std::string_view{"none"}) return;
     if (offered)
       throw unsupported_parameter("tools",

@@ -13,6 +13,7 @@ namespace dom = simdjson::dom;
 template <class Result, class Read>
 std::variant<Result, api_error> parse(std::string_view body, endpoint_bit endpoint,
                                       const wire_limits& limits, Read read) {
+  // Lives as long as the fields that point into it.
   json_document document;
   if (auto fault = document.parse_object(body, "request body")) return std::move(*fault);
   try {
@@ -22,6 +23,7 @@ std::variant<Result, api_error> parse(std::string_view body, endpoint_bit endpoi
   }
 }
 
+/// `stream_options` without a stream is a mistake at OpenAI as well.
 void read_stream(const wire_fields& in, api_request& out) {
   out.stream = in.boolean("stream", false);
   const auto options = in.get("stream_options");
@@ -45,6 +47,7 @@ std::optional<std::uint32_t> read_max_tokens(const wire_fields& in, const char* 
   if (value == 0 && !zero_allowed)
     throw invalid_value(
         name, fmt::format("'{}' is 0, allowed are 1 and more, or -1 for no limit.", name));
+  // No limit but the context's.
   if (value < 0) return std::nullopt;
   return static_cast<std::uint32_t>(value);
 }
@@ -61,6 +64,7 @@ void check_min_tokens(const core::generation_request& r) {
 void read_n(const wire_fields& in, api_request& out, std::size_t prompts) {
   const auto& limits = in.limits();
   const auto n = in.integer("n", 1);
+  // Cannot overflow: n has 31 bits, and a body has fewer than 2^32 prompts.
   const auto all = n * static_cast<std::int64_t>(prompts);
   const auto check = [&](std::int64_t most, const std::string& why) {
     if (n > most)
@@ -69,6 +73,7 @@ void read_n(const wire_fields& in, api_request& out, std::size_t prompts) {
       throw invalid_value("prompt", fmt::format("{} prompts x {} choices are {}, allowed are {}{}.",
                                                 prompts, n, all, most, why));
   };
+  // The limit that one request has, then the one that all have together.
   check(limits.max_n, "");
   if (limits.max_at_once > 0)
     check(limits.max_at_once, " (--max-num-seqs that run and --max-num-queued-reqs that wait)");
@@ -84,6 +89,7 @@ api_request read_chat(const wire_fields& in) {
   core::generation_request one = in.sampling_request();
   one.prompt = in.messages("messages");
   one.parse_special = false;
+  // OpenAI's newer name wins where a client sends both.
   const char* limit = in.get("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
   one.decode.max_tokens = read_max_tokens(in, limit, -1, false);
   check_min_tokens(one);
@@ -104,6 +110,7 @@ using prompt_variant = decltype(core::generation_request::prompt);
 /// A prompt that cannot fit is refused before its tokens are read.
 std::vector<token_id> read_prompt_tokens(const wire_fields& in, dom::array array,
                                          const std::string& param) {
+  // The engine would find the same after reading millions of tokens.
   const std::uint32_t context = in.limits().context;
   if (context > 0 && array.size() > context)
     throw invalid_value(
@@ -124,7 +131,9 @@ std::vector<prompt_variant> read_prompts(const wire_fields& in, api_request& out
         "prompt", fmt::format("'prompt' must be a string or an array, not {}.", type_name(*value)));
   const dom::array array = array_of(*value);
   if (array.size() == 0) throw invalid_value("prompt", "'prompt' must not be an empty array.");
+  // One list of tokens, not a list of prompts; a mixed one fails at the item that is no token.
   if ((*array.begin()).is_number()) return {read_prompt_tokens(in, array, "prompt")};
+  // Before the prompts are read: the number alone may be too large.
   read_n(in, out, array.size());
   std::vector<prompt_variant> prompts;
   for (const dom::element item : array) {
@@ -148,12 +157,15 @@ api_request read_completions(const wire_fields& in) {
   read_stream(in, out);
   core::generation_request one = in.sampling_request();
   one.echo = in.boolean("echo", false);
+  // OpenAI's default for this endpoint; 0 only with `echo`, where the prompt's scores are the
+  // answer.
   one.decode.max_tokens = read_max_tokens(in, "max_tokens", 16, one.echo);
   check_min_tokens(one);
   one.decode.top_logprobs = static_cast<std::int32_t>(in.integer("logprobs", -1));
   out.tokens_as_ids = in.boolean("return_tokens_as_token_ids", false);
   auto prompts = read_prompts(in, out);
   read_n(in, out, prompts.size());
+  // More than n would be generated and thrown away again.
   if (in.integer("best_of", 1) > static_cast<std::int64_t>(out.n))
     throw unsupported_parameter("best_of", "'best_of' larger than 'n' is not supported.");
   for (auto& prompt : prompts) {

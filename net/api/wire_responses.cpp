@@ -10,6 +10,8 @@ namespace {
 
 namespace dom = simdjson::dom;
 
+/// `text.format` asks for JSON of a schema, which a caller would parse: only plain text is
+/// accepted.
 void refuse_formats(const wire_fields& in) {
   const auto text = in.get("text");
   if (!text) return;
@@ -27,6 +29,7 @@ core::generation_request read_source(const wire_fields& in,
                                      const std::optional<std::string>& instructions) {
   core::generation_request one = in.sampling_request();
   std::vector<core::chat_message> messages;
+  // Instructions hold for this response only, and stand before what the input says.
   if (instructions) messages.push_back({"system", *instructions});
   const auto input = in.get("input");
   if (!input) throw invalid_value("input", "'input' is required.");
@@ -51,6 +54,7 @@ api_request read_responses(const wire_fields& in, bool websocket) {
   out.stream = websocket || in.boolean("stream", false);
   in.refuse_tools();
   refuse_formats(in);
+  // Responses are not stored, so none can be continued; the code is OpenAI's.
   if (const auto previous = in.text("previous_response_id"))
     throw invalid_value("previous_response_id",
                         fmt::format("Previous response with id '{}' not found.", *previous),
@@ -59,6 +63,7 @@ api_request read_responses(const wire_fields& in, bool websocket) {
   fields.instructions = in.text("instructions");
   fields.store = in.boolean("store", true);
   if (const auto metadata = in.get("metadata"))
+    // Given back as it came; on one line, because a WebSocket frame or an SSE line holds it.
     fields.metadata = on_one_line(simdjson::minify(*metadata));
   core::generation_request one = read_source(in, fields.instructions);
   if (in.get("max_output_tokens")) {
@@ -87,6 +92,7 @@ std::variant<api_request, api_error> parse_responses(std::string_view body,
 ws_message read_ws_message(std::string_view text, const wire_limits& limits) {
   json_document document;
   if (auto fault = document.parse_object(text, "message")) {
+    // A message has no HTTP status; clients of the socket tell errors by their codes.
     if (!fault->code) fault->code = "invalid_json";
     return std::move(*fault);
   }

@@ -15,6 +15,8 @@ namespace {
 
 namespace dom = simdjson::dom;
 
+// Per request; the first is OpenAI's. Each entry costs work in every step or in every piece of
+// text, so all have an end.
 constexpr std::size_t stops_max = 4, stop_bytes_max = 1024, biases_max = 1024,
                       stop_tokens_max = 1024, bad_words_max = 256, bad_word_bytes_max = 256;
 
@@ -56,6 +58,7 @@ class named_members {
     if (*value < min || *value > max)
       throw invalid_value(path(name), fmt::format("'{}' is {}, allowed are {} to {}.", path(name),
                                                   *value, min, max));
+    // `min` is never negative here.
     return static_cast<std::uint64_t>(*value);
   }
 
@@ -96,6 +99,7 @@ std::vector<std::string> read_stops(const wire_fields& in) {
   const auto value = in.get("stop");
   std::vector<std::string> stops;
   if (!value) return stops;
+  // An empty stop string would match before the first token.
   const auto add = [&](dom::element item, const std::string& param) {
     const auto one = as_text(item);
     if (!one) throw wrong_type(param, "a string", item);
@@ -126,6 +130,7 @@ std::vector<token_id> read_allowed(const wire_fields& in) {
     throw invalid_value("allowed_token_ids",
                         "'allowed_token_ids' is empty, so no token could be drawn; leave it out "
                         "to allow all.");
+  // Before the items are read: repetitions could make the list as long as the body allows.
   if (items.size() > static_cast<std::size_t>(in.token_end()))
     throw invalid_value("allowed_token_ids",
                         fmt::format("'allowed_token_ids' holds {} tokens, the vocabulary has {}.",
@@ -156,6 +161,7 @@ std::vector<std::string> read_bad_words(const wire_fields& in) {
   return words;
 }
 
+/// Up to a day each; 0 cannot be sent, it is the engine's "not set".
 core::deadlines_ms read_deadlines(const wire_fields& in) {
   core::deadlines_ms all;
   const auto value = in.get("deadlines");
@@ -202,6 +208,7 @@ std::vector<std::pair<token_id, float>> read_bias(const wire_fields& in) {
   std::vector<std::pair<token_id, float>> all;
   const auto value = in.get("logit_bias");
   if (!value) return all;
+  // Names of tokens are keys of the object, so this field needs a reading of its own.
   const dom::object object = object_of(*value);
   std::size_t count = 0;
   for (const auto& [key, item] : object) {
@@ -221,6 +228,7 @@ std::vector<std::pair<token_id, float>> read_bias(const wire_fields& in) {
       throw invalid_value(param, fmt::format("'{}' is {}, allowed are -100 to 100.", param, *bias));
     all.emplace_back(token, static_cast<float>(*bias));
   }
+  // By token: equal requests look equal whatever the order of their keys.
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -233,6 +241,7 @@ sampling_params read_sampling(const wire_fields& in) {
   p.top_k = static_cast<std::int32_t>(in.integer("top_k", p.top_k));
   p.seed = in.get("seed") ? static_cast<std::uint64_t>(in.integer("seed", 0)) : random_seed();
   p.repetition_penalty = in.number("repetition_penalty", p.repetition_penalty);
+  // Logits are divided by it.
   if (!(p.repetition_penalty > 0.0f))
     throw invalid_value("repetition_penalty",
                         "'repetition_penalty' is 0, allowed are numbers above 0 up to 10.");
@@ -260,6 +269,8 @@ core::generation_request wire_fields::text_request() const {
   return r;
 }
 
+// The order of the reads is the order in which mistakes are found: a body with several is told of
+// the first.
 core::generation_request wire_fields::sampling_request() const {
   core::generation_request r = text_request();
   r.decode.sampling = read_sampling(*this);
@@ -267,6 +278,7 @@ core::generation_request wire_fields::sampling_request() const {
   r.stop = read_stops(*this);
   r.include_stop_in_output = boolean("include_stop_str_in_output", false);
   if (const auto at = choice(*this, "stop_boundary", {"none", "word", "line"}))
+    // The words stand in the order of the enum.
     r.boundary = static_cast<stop_boundary>(*at);
   r.decode.confidence = read_confidence(*this);
   r.repetition = read_repetition(*this);
@@ -275,6 +287,7 @@ core::generation_request wire_fields::sampling_request() const {
   r.decode.ignore_eos = boolean("ignore_eos", false);
   r.skip_special_tokens = boolean("skip_special_tokens", true);
   r.priority = static_cast<std::int32_t>(integer("priority", 0));
+  // Ignoring it would let a caller believe that it is served first.
   if (r.priority != 0 && !limits().priorities)
     throw invalid_value(
         "priority", fmt::format("'priority' is {}, allowed is 0: requests run as they come here "
@@ -283,6 +296,7 @@ core::generation_request wire_fields::sampling_request() const {
   r.deadlines = read_deadlines(*this);
   r.cache_salt = read_salt(*this);
   if (const auto at = choice(*this, "on_disconnect", {"stop", "keep_prefix"}))
+    // The order of the enum, as above.
     r.disconnect = static_cast<on_disconnect>(*at);
   if (const auto ids = get("stop_token_ids")) {
     const dom::array all = array_of(*ids);
