@@ -11,6 +11,7 @@ namespace {
 
 namespace http = boost::beast::http;
 
+/// RFC 9110 (5.6.7): the fixed format, in GMT and English; nothing sets this process's locale.
 std::string http_date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -22,6 +23,7 @@ std::string http_date() {
 
 }  // namespace
 
+// Field names and scheme words are ASCII (RFC 9110, 5.1), so a byte-wise comparison is enough.
 bool iequals(std::string_view a, std::string_view b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
            return std::tolower(static_cast<unsigned char>(x)) ==
@@ -44,12 +46,14 @@ std::optional<std::string_view> http_request::header(std::string_view name) cons
 }
 
 std::optional<std::string> http_request::path() const {
+  // The query is cut off first: an escaped `?` belongs to the path.
   const auto raw = std::string_view{target}.substr(0, target.find('?'));
   const auto escaped = boost::urls::make_pct_string_view({raw.data(), raw.size()});
   if (!escaped) return std::nullopt;
   return escaped->decode();
 }
 
+// Both fields are lists (RFC 9110, 7.8): browsers send "keep-alive, Upgrade".
 bool http_request::is_upgrade() const {
   const auto connection = header("Connection");
   const auto upgrade = header("Upgrade");
@@ -62,11 +66,14 @@ bool http_request::is_upgrade() const {
 http_reply error_reply(const api_error& e) {
   http_reply reply{.status = e.status, .headers = {}, .body = error_body(e)};
   if (e.retry_after_s) reply.headers.emplace_back("Retry-After", std::to_string(*e.retry_after_s));
+  // Read by OpenAI's clients, which otherwise repeat most errors by themselves.
   if (e.never_retry) reply.headers.emplace_back("x-should-retry", "false");
+  // A 401 must carry one (RFC 9110, 11.6.1).
   if (e.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;
 }
 
+// Only what this server sends.
 const char* reason_phrase(int status) {
   switch (status) {
     case 200:
@@ -108,6 +115,7 @@ const char* reason_phrase(int status) {
 
 std::string reply_head(int status, const header_list& headers) {
   std::string head = "HTTP/1.1 " + std::to_string(status) + " " + reason_phrase(status) + "\r\n";
+  // A server with a clock must send it (RFC 9110, 6.6.1).
   head += "Date: " + http_date() + "\r\n";
   for (const auto& [key, value] : headers) head += key + ": " + value + "\r\n";
   return head + "\r\n";

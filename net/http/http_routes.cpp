@@ -32,6 +32,8 @@ struct route_entry {
   method allowed;
   guard guarded;
   bool generates;
+  // Called when guard, method and body type are right, and for generating routes while the server
+  // takes requests.
   answer (*run)(const call&);
 };
 
@@ -60,6 +62,7 @@ std::string card_json(const route_context& context, const std::string& name) {
   json_writer out;
   out.open_object().key("id").string(name).key("object").string("model");
   out.key("created").number(card.created).key("owned_by").string("troupe");
+  // root, parent and max_model_len are vLLM's; clients learn the context from the last.
   out.key("root").string(name).key("parent").null().key("max_model_len").number(card.context);
   return out.close_object().take();
 }
@@ -99,6 +102,8 @@ http_reply stall_reply(const core::engine_health& health, double limit_s) {
                                   503));
 }
 
+// Health says whether a restart would help, readiness whether to send traffic here: a drain or a
+// brief stall makes the server unready and leaves it healthy.
 answer health(const call& c) {
   const auto now = c.context.engine.health();
   if (now.failed) return error_reply(server_error("engine_failed", "The engine has failed.", 503));
@@ -122,12 +127,14 @@ answer version(const call&) {
 
 answer scrape(const call& c) {
   http_reply reply{.status = 200, .headers = {}, .body = c.context.counters.scrape()};
+  // The version of Prometheus' text format; scrapers choose their parser by it.
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
   return reply;
 }
 
 template <http_reply (*tool)(std::string_view, const core::generation_engine&, const wire_limits&)>
 answer token_route(const call& c) {
+  // Copied: the request is gone when the worker has its turn. The context outlives all workers.
   return [body = c.request.body, &context = c.context] {
     return tool(body, context.engine, context.limits);
   };
@@ -160,6 +167,7 @@ answer cancel(const call& c) {
   return json_reply(out.close_object().take());
 }
 
+// The first that matches is taken, so a pattern that is more special would have to stand first.
 constexpr std::array table{
     route_entry{"/v1/chat/completions", method::post, guard::key, true, chat},
     route_entry{"/v1/completions", method::post, guard::key, true, completions},
@@ -184,6 +192,7 @@ std::optional<std::string> match(std::string_view pattern, std::string_view path
   const std::size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == path ? std::optional{std::string{}} : std::nullopt;
   const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
+  // `<=`: the star stands for at least one character.
   if (path.size() <= before.size() + after.size() || !path.starts_with(before) ||
       !path.ends_with(after))
     return std::nullopt;
@@ -228,6 +237,7 @@ http_reply preflight(const http_request& request, const route_context& context,
         asked_headers(request).value_or(
             "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms"));
     reply.headers.emplace_back("Access-Control-Max-Age", "600");
+    // The reply repeats that field, so a cache must not give it to a page with another one.
     reply.headers.emplace_back("Vary", "Access-Control-Request-Headers");
   }
   return reply;
@@ -299,6 +309,7 @@ answer run(const route_entry& entry, const call& c) {
   const auto& request = c.request;
   if (request.method == "OPTIONS")
     return preflight(request, c.context, allow_header(entry.allowed));
+  // The one path on which GET means something else than POST; without the header it is a 405 below.
   if (entry.run == responses && request.method == "GET" && request.is_upgrade())
     return websocket(c);
   // A browser sends a simple POST of any page without a preflight and only hides the reply: the
@@ -326,6 +337,7 @@ answer run(const route_entry& entry, const call& c) {
     return error_reply({.status = 415,
                         .message = "The Content-Type must be application/json.",
                         .code = "unsupported_media_type"});
+  // Everything else is answered while the server drains, the health routes above all.
   if (!entry.generates) return entry.run(c);
   if (c.context.draining) return error_reply(shutting_down());
   answer result = entry.run(c);
@@ -340,12 +352,14 @@ namespace {
 
 std::optional<std::string> path_of(const http_request& request) {
   auto path = request.path();
+  // Base URLs are often written with a slash at their end.
   if (path && path->size() > 1 && path->back() == '/') path->pop_back();
   return path;
 }
 
 }  // namespace
 
+// Only what route() itself parses: the text tools parse on their worker.
 bool reads_body(const http_request& request) {
   const auto path = path_of(request);
   return path && std::any_of(table.begin(), table.end(), [&](const route_entry& entry) {
@@ -357,11 +371,13 @@ routed route(const http_request& request, route_context& context) {
   auto path = path_of(request);
   if (path) {
     for (const auto& entry : table) {
+      // Not even a 401: whoever has no debugging must not see that there is some.
       if (entry.guarded == guard::debug && !context.config.debug_endpoints) continue;
       if (auto argument = match(entry.path, *path))
         return {entry.path, run(entry, call{request, context, std::move(*argument)})};
     }
   }
+  // An unknown path below /v1 asks for the key first, so that nobody without one learns the routes.
   const bool guarded = path && path->starts_with("/v1/");
   if (guarded && !key_is_valid(context.config.api_keys, presented_key(request, false)))
     return {"other", wrong_key()};

@@ -30,8 +30,11 @@ void http_sender::begin(const http_request& request, std::string request_id) {
   request_id_ = std::move(request_id);
   http_1_0_ = request.http_1_0;
   const auto origin = request.header("Origin");
+  // Decided once for the whole reply: a page that is not allowed gets no CORS field, and its
+  // browser keeps the reply from it.
   const bool allowed = origin && origin_is_allowed(config_, request);
   page_ = allowed ? std::optional{std::string{*origin}} : std::nullopt;
+  // While the server drains each reply is its connection's last.
   if (!request.keep_alive || state_.routes.draining) close_after_reply_ = true;
 }
 
@@ -46,6 +49,7 @@ header_list http_sender::common_headers(const std::string& content_type) const {
   if (!content_type.empty()) headers.emplace_back("Content-Type", content_type);
   if (page_) {
     headers.emplace_back("Access-Control-Allow-Origin", *page_);
+    // A page sees only the fields named here (and a few that every page may see).
     headers.emplace_back("Access-Control-Expose-Headers",
                          "X-Request-Id, X-Troupe-Id, Retry-After, X-Should-Retry");
     headers.emplace_back("Vary", "Origin");
@@ -69,6 +73,8 @@ void http_sender::send_continue() {
 
 void http_sender::send_whole(http_reply reply) {
   state_.routes.counters.on_http_request(route_, method_, reply.status);
+  // RFC 9110 (8.6): a 204 has neither body nor Content-Length; the reply to HEAD has the length it
+  // would have had.
   const bool has_body = reply.status != 204;
   header_list headers = common_headers(has_body ? reply.content_type : "");
   for (auto& header : reply.headers) headers.push_back(std::move(header));
@@ -76,6 +82,7 @@ void http_sender::send_whole(http_reply reply) {
   std::string message = reply_head(reply.status, headers);
   if (has_body && method_ != "HEAD") message += reply.body;
   reply_ended_ = true;
+  // A whole reply is never dropped: it is there already, and no other one waits behind it.
   queue_.push_always(std::move(message));
   write();
 }
@@ -87,6 +94,7 @@ void http_sender::send_stream_head(header_list extra) {
   if (!chunked_) close_after_reply_ = true;
   header_list headers = common_headers("text/event-stream; charset=utf-8");
   headers.emplace_back("Cache-Control", "no-cache");
+  // nginx would otherwise collect tokens into pages before it passes them on.
   headers.emplace_back("X-Accel-Buffering", "no");
   if (chunked_) headers.emplace_back("Transfer-Encoding", "chunked");
   for (auto& header : extra) headers.push_back(std::move(header));
@@ -116,6 +124,7 @@ void http_sender::send_stream_end() {
 }
 
 void http_sender::write() {
+  // One write at a time; what is queued meanwhile leaves together in the next.
   if (stopped_ || !queue_.begin_write()) return;
   whole_deadline_ = clock::now() + seconds(config_.client_drain_timeout_s);
   write_rest();
@@ -135,11 +144,14 @@ void http_sender::write_rest() {
 void http_sender::on_write(const error_code& ec, std::size_t bytes) {
   if (stopped_) return;
   if (ec) return events_.on_send_failed(why_failed(socket_, ec));
+  // Part of it: the limit for progress starts anew, the one for the whole does not.
   if (!queue_.advance(bytes)) return write_rest();
   progress_deadline_ = whole_deadline_ = time_point::max();
   if (comment_at_ != time_point::max()) comment_at_ = comment_time();
+  // Each may queue its next delta at once, so write() comes behind.
   for (const std::size_t choice : queue_.credits()) events_.on_delta_sent(choice);
   write();
+  // The end may have been queued while this write was in flight.
   if (!queue_.empty() || !reply_ended_) return;
   reply_ended_ = false;
   events_.on_reply_sent();
@@ -161,6 +173,7 @@ bool http_sender::is_late(time_point now) const {
 void http_sender::comment_if_due(time_point now, bool idle) {
   if (now < comment_at_) return;
   comment_at_ = comment_time();
+  // With bytes waiting the client is slow, not the stream: a comment would only wait behind them.
   if (queue_.empty() && idle) send_chunk(sse_keep_alive, outbound::no_credit);
 }
 

@@ -15,6 +15,7 @@ class part_collector {
  public:
   void put(core::kv_part part) {
     const std::lock_guard lock{mutex_};
+    // Each part comes once, from its owner's thread.
     std::visit([this](auto& x) { take(x); }, part);
     changed_.notify_all();
   }
@@ -45,6 +46,7 @@ void write_lease(json_writer& out, std::optional<core::lease_id> lease) {
   lease ? out.string(name_of(*lease)) : out.null();
 }
 
+// The order of the enum.
 const char* name_of_place(core::block_place where) {
   constexpr const char* names[] = {"free", "leased", "cached", "quarantined"};
   return names[static_cast<std::size_t>(where)];
@@ -72,6 +74,7 @@ void write_blocks(json_writer& out, const std::vector<core::block_census_line>& 
   out.close_array();
 }
 
+/// "moving" is the mover's to know: it stands here because sums of the pool are looked for here.
 void write_allocator(json_writer& out, const core::kv_report& report, bool with_blocks) {
   const auto& part = report.allocator;
   const auto& c = part.counts;
@@ -91,6 +94,7 @@ void write_allocator(json_writer& out, const core::kv_report& report, bool with_
 void write_request(json_writer& out, const core::kv_request_view& r, core::time_us at) {
   out.open_object().key("id").number(r.id.value).key("state").string(r.state).key("lease");
   write_lease(out, r.lease);
+  // null: no lease; a number: blocks of the lease, as the scheduler knows them.
   out.key("blocks");
   r.blocks ? out.number(r.blocks->size()) : out.null();
   out.key("computed_tokens").number(r.computed).key("copy");
@@ -98,6 +102,7 @@ void write_request(json_writer& out, const core::kv_request_view& r, core::time_
   if (r.source) out.key("copies_block").number(*r.source);
   if (r.leader) out.key("waits_for").number(r.leader->value);
   out.key("copy_blocks").number(r.copy_blocks).key("events").open_array();
+  // The last few, oldest first, on the scheduler's clock; equal ones in a row are counted.
   for (const auto& e : r.events) {
     out.open_object().key("event").string(e.what).key("lease");
     write_lease(out, e.epoch > 0 ? std::optional(core::lease_id{r.id, e.epoch}) : std::nullopt);
@@ -160,6 +165,7 @@ http_reply nothing_to_probe() {
 }  // namespace
 
 std::string kv_report_json(const core::kv_report& report, bool with_blocks) {
+  // Compared here, on the caller's thread: the engine does not stop for it.
   const auto problems = find_problems(report);
   json_writer out;
   out.open_object().key("sound").boolean(problems.empty()).key("problems").open_array();
@@ -175,6 +181,7 @@ http_reply kv_audit(core::engine_probe* probe, std::string_view query,
   if (!query.empty() && query != "blocks=0" && query != "blocks=1")
     return error_reply(invalid_value("blocks", "The query may be 'blocks=0' or 'blocks=1'."));
   if (!probe) return nothing_to_probe();
+  // The engine keeps its copy of the callback, so parts that come late find their place.
   const auto parts = std::make_shared<part_collector>();
   probe->audit([parts](core::kv_part part) { parts->put(std::move(part)); });
   if (const auto missing = parts->wait(wait); !missing.empty())
@@ -185,6 +192,7 @@ http_reply kv_audit(core::engine_probe* probe, std::string_view query,
       .status = 200, .headers = {}, .body = kv_report_json(parts->report(), query != "blocks=0")};
 }
 
+// For tests and drills: what a stall looks like from outside.
 http_reply freeze(core::engine_probe* probe, std::string_view body) {
   json_document document;
   if (auto fault = document.parse_object(body, "request body")) return error_reply(*fault);

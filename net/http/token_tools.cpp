@@ -13,6 +13,7 @@ http_reply json_reply(json_writer& out) {
 
 }  // namespace
 
+// Answers in vLLM's form, as do the two below.
 http_reply tokenize(std::string_view body, const core::generation_engine& engine,
                     const wire_limits& limits) {
   auto parsed = parse_tokenize(body, limits);
@@ -59,6 +60,8 @@ http_reply detokenize(std::string_view body, const core::generation_engine& engi
 http_reply tokenizer_info(const core::generation_engine& engine) {
   const auto& card = engine.card();
   json_writer out;
+  // The name under which Hugging Face's libraries have byte-level BPE; these models have no padding
+  // token, so the end token stands for it.
   out.open_object().key("tokenizer_class").string("GPT2Tokenizer");
   out.key("bos_token")
       .string(card.bos)

@@ -14,6 +14,7 @@ class first_error final : public json::json_sax_t {
  public:
   std::optional<json_fault> fault;
 
+  // Every value is passed over; parse_error ends the reading.
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t) override { return true; }

@@ -12,6 +12,7 @@ namespace {
 /// The number's form: `whole` without fraction and exponent. What is not JSON is none.
 enum class form { none, whole, real };
 
+/// The grammar of RFC 8259 (6).
 form form_of(std::string_view token) {
   std::size_t at = token.starts_with('-') ? 1 : 0;
   const auto digits = [&] {
@@ -21,6 +22,7 @@ form form_of(std::string_view token) {
   };
   const std::size_t first = at;
   const std::size_t count = digits();
+  // A leading zero is not JSON.
   if (count == 0 || (count > 1 && token[first] == '0')) return form::none;
   if (at == token.size()) return form::whole;
   if (token[at] == '.' && (++at, digits() == 0)) return form::none;
@@ -38,6 +40,7 @@ bool holds(std::string_view token) {
   return std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc{};
 }
 
+/// As many bytes as before, so that the byte a later mistake is reported at is the client's own.
 std::string bounded(std::string token) {
   const form is = form_of(token);
   if (is == form::none) return token;
@@ -48,6 +51,8 @@ std::string bounded(std::string token) {
     const std::string most = token.front() == '-' ? "-9e307" : "9e307";
     return most + std::string(token.size() - most.size(), ' ');
   }
+  // Beyond 64 bits it has nineteen digits or more: the last two become an exponent, which makes it
+  // a double of the same magnitude.
   if (is == form::whole) token.replace(token.size() - 2, 2, "e2");
   return token;
 }
@@ -60,6 +65,7 @@ std::string with_bounded_numbers(std::string_view json) {
   for (std::size_t at = 0; at < json.size();) {
     const char c = json[at];
     std::size_t end = at + 1;
+    // Strings are copied as a whole: digits in them are text.
     if (c == '"') {
       while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
       end = std::min(end + 1, json.size());

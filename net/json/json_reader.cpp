@@ -26,6 +26,7 @@ struct place {
   std::size_t index = 0;
 };
 
+/// As a client would write it: messages[2].content.
 std::string path_of(const place& at) {
   if (!at.above) return "";
   std::string path = path_of(*at.above);
@@ -41,6 +42,7 @@ std::optional<api_error> check(dom::element value, const place& at) {
   if (value.is_array()) {
     place item_at{&at};
     for (const dom::element item : array_of(value)) {
+      // Token prompts are long arrays of numbers: nothing in them can be wrong here.
       if (!item.is_number() && !item.is_bool())
         if (auto e = check(item, item_at)) return e;
       ++item_at.index;
@@ -52,6 +54,8 @@ std::optional<api_error> check(dom::element value, const place& at) {
     return invalid_value(path_of(at), "'" + path_of(at) + "' has " + std::to_string(object.size()) +
                                           " members, allowed are " +
                                           std::to_string(json_members_max) + ".");
+  // Duplicates are refused because readers differ on which one counts (RFC 8259, 4): a proxy in
+  // front may have checked the other.
   std::vector<std::string_view> keys;
   keys.reserve(object.size());
   for (const auto& [key, item] : object) {
@@ -74,6 +78,7 @@ thread_local std::unique_ptr<dom::parser> spare_parser;
 constexpr std::size_t kept_capacity = 64 * 1024;
 
 simdjson::error_code parse(dom::parser& parser, std::string_view text, dom::element& root) {
+  // simdjson reads past the end of its text, so it gets a copy with room behind it.
   const simdjson::padded_string padded{text};
   return parser.parse(padded).get(root);
 }
@@ -95,6 +100,7 @@ std::optional<api_error> json_document::parse_object(std::string_view text, cons
     return server_error("internal_error", "Out of memory while reading the body.");
   dom::element root;
   auto error = parse(*parser_, text, root);
+  // Rare, so only then the text is copied once more.
   if (error == simdjson::NUMBER_ERROR) error = parse(*parser_, with_bounded_numbers(text), root);
   if (error) {
     if (error == simdjson::DEPTH_ERROR)
@@ -113,6 +119,7 @@ std::optional<api_error> json_document::parse_object(std::string_view text, cons
 
 std::optional<dom::element> find(dom::object object, std::string_view key) {
   dom::element value;
+  // Clients write null for "not set" (OpenAI's do), so it is never a value.
   if (object.at_key(key).get(value) || value.is_null()) return std::nullopt;
   return value;
 }

@@ -56,6 +56,7 @@ std::string_view line_break_escape(std::string_view character) {
 std::string on_one_line(std::string_view json) {
   std::string out;
   while (!json.empty()) {
+    // A byte that is no character is passed on as it is.
     const std::size_t n = std::max<std::size_t>(utf8_length(json), 1);
     const std::string_view escape = n == 1 ? "" : line_break_escape(json.substr(0, n));
     out += escape.empty() ? json.substr(0, n) : escape;
@@ -69,6 +70,7 @@ void append_json_escaped(std::string& out, std::string_view text) {
     const std::size_t n = utf8_length(text);
     if (n == 1) {
       append_ascii(out, text.front());
+    // A token may end within a character, and JSON must be UTF-8 (RFC 8259, 8.1).
     } else if (n == 0) {
       out += replacement_character;
     } else {
@@ -88,6 +90,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// The last byte says whether a comma is due; no stack of open brackets is needed.
 void json_writer::separate() {
   if (out_.empty()) return;
   const char last = out_.back();
@@ -118,6 +121,7 @@ json_writer& json_writer::number(double value) {
   return std::isfinite(value) ? raw(fmt::format("{}", value)) : null();
 }
 
+// As a float it is written with the fewest digits that give it back: 0.7, not 0.699999988.
 json_writer& json_writer::number(float value) {
   return std::isfinite(value) ? raw(fmt::format("{}", value)) : null();
 }

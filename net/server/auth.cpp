@@ -9,6 +9,7 @@
 namespace troupe::net {
 namespace {
 
+/// Not token_list(): what browsers send as protocols may hold keys with characters no token has.
 std::vector<std::string> split_list(std::string_view list) {
   std::vector<std::string> items;
   while (!list.empty()) {
@@ -24,6 +25,7 @@ std::vector<std::string> split_list(std::string_view list) {
 
 std::vector<std::string> offered_protocols(const http_request& request) {
   std::vector<std::string> all;
+  // A list may be spread over several fields of the name (RFC 9110, 5.3).
   for (const auto& [key, value] : request.headers)
     if (iequals(key, "Sec-WebSocket-Protocol"))
       for (auto& item : split_list(value)) all.push_back(std::move(item));
@@ -60,6 +62,7 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 
 bool key_is_valid(const std::vector<std::string>& keys, std::string_view given) {
   bool valid = keys.empty();
+  // No early end: time must not tell which key matched.
   for (const auto& key : keys) valid |= equal_in_constant_time(key, given);
   return valid;
 }
@@ -70,6 +73,7 @@ std::string presented_key(const http_request& request, bool websocket) {
     if (header->size() > scheme.size() && iequals(header->substr(0, scheme.size()), scheme))
       return std::string{header->substr(scheme.size())};
   }
+  // A browser's WebSocket can set no header; OpenAI's own clients send the key as a protocol then.
   constexpr std::string_view prefix = "openai-insecure-api-key.";
   if (websocket)
     for (const auto& protocol : offered_protocols(request))
@@ -84,6 +88,7 @@ bool offers_responses_protocol(const http_request& request) {
 
 bool origin_is_allowed(const runtime_config& config, const http_request& request) {
   const auto origin = request.header("Origin");
+  // Browsers send it with every POST and handshake; who sends none is no page.
   if (!origin) return true;
   for (const auto& pattern : config.allowed_origins)
     if (origin_matches(pattern, *origin)) return true;

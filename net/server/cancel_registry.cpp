@@ -12,6 +12,7 @@ void cancel_registry::opened(const std::string& object_id,
 
 void cancel_registry::closed(const std::string& object_id) {
   const std::lock_guard lock{mutex_};
+  // Called twice for most objects (last choice, then the connection): the first counts.
   if (running_.erase(object_id) == 0 || !over_.insert(object_id).second) return;
   over_in_order_.push_back(object_id);
   if (over_in_order_.size() > remembered_max_) {
@@ -30,6 +31,7 @@ cancel_outcome cancel_registry::cancel(const std::string& object_id, core::time_
     for (const auto& weak : found->second)
       if (auto strong = weak.lock()) generations.push_back(std::move(strong));
   }
+  // Outside the lock: an engine may end one at once, and that end comes back here.
   for (const auto& g : generations) g->cancel(core::end_reason::cancelled, seen_at);
   return cancel_outcome::cancelled;
 }

@@ -20,6 +20,8 @@ using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 using buckets = prometheus::Histogram::BucketBoundaries;
 
+// Seconds. Latencies have the bounds of vLLM, with smaller ones in front, so that dashboards carry
+// over; releases and steps have bounds of their own.
 const buckets first_token_buckets{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
                                   1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
 const buckets inter_token_buckets{.0005, .001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3,
@@ -29,6 +31,7 @@ const buckets latency_buckets{.005, .01, .025, .05, .1, .3, .5, .8,  1,   1.5, 2
 const buckets release_buckets{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30};
 const buckets step_buckets{.0005, .001, .002, .005, .01, .02, .03, .05, .075,
                            .1,    .15,  .2,   .5,   1,   2,   5,   10};
+// Counts.
 const buckets token_buckets{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 const buckets sequence_buckets{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256};
 
@@ -47,6 +50,7 @@ constexpr std::array<const char*, core::move_outcome_count> move_labels{"ok", "h
 constexpr std::array<const char*, 3> transport_labels{"http", "sse", "ws"};
 constexpr std::array phase_labels{"queued", "prefill", "decode", "done", "parked"};
 
+/// In pages in the kernel's file; what is shared counts as well.
 double resident_bytes() {
   std::ifstream statm{"/proc/self/statm"};
   double pages = 0, resident = 0;
@@ -63,6 +67,7 @@ double seconds(std::uint64_t us) {
 struct metrics::impl {
   prometheus::Registry registry;
 
+  // Prometheus-cpp keeps what it makes for the registry's life, so references stay valid.
   prometheus::Counter& counter(const char* name, const char* text,
                                const prometheus::Labels& labels = {}) {
     return BuildCounter().Name(name).Help(text).Register(registry).Add(labels);
@@ -306,6 +311,7 @@ void metrics::on_websocket_closed() {
 }
 
 void metrics::on_http_request(std::string_view route, std::string_view method, int status) {
+  // A label's values must be few: a client may send any word as its method.
   static constexpr std::array known{"GET", "HEAD", "POST", "OPTIONS"};
   const bool is_known = std::find(known.begin(), known.end(), method) != known.end();
   impl_->http_requests
@@ -316,6 +322,7 @@ void metrics::on_http_request(std::string_view route, std::string_view method, i
 }
 
 std::string metrics::scrape() {
+  // Read when asked for, not on a timer.
   impl_->resident.Set(resident_bytes());
   const std::lock_guard lock{impl_->pool_mutex};
   return prometheus::TextSerializer{}.Serialize(impl_->registry.Collect());

@@ -5,6 +5,7 @@
 namespace troupe::net {
 
 push_result outbound::push(std::string frame, std::size_t credit) {
+  // An empty queue takes any frame: a single one larger than the limit must still be sendable.
   if (!empty() && bytes() + frame.size() > bytes_max_) return push_result::dropped;
   waiting_ += frame;
   if (credit != no_credit) waiting_credits_.push_back(credit);
@@ -13,6 +14,7 @@ push_result outbound::push(std::string frame, std::size_t credit) {
 
 bool outbound::begin_write() {
   if (!writing_.empty() || waiting_.empty()) return false;
+  // Buffers change roles, so their memory is used again.
   writing_.swap(waiting_);
   writing_credits_.swap(waiting_credits_);
   return true;

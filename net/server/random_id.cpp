@@ -9,6 +9,7 @@ namespace troupe::net {
 namespace {
 
 template <class Bytes>
+/// From the kernel: whoever knows an id may cancel its request, so none may be guessed.
 void fill(Bytes& bytes) {
   auto* at = reinterpret_cast<char*>(&bytes);
   std::size_t left = sizeof bytes;
@@ -23,6 +24,7 @@ void fill(Bytes& bytes) {
 }  // namespace
 
 std::string random_id(std::string_view prefix) {
+  // 128 bits: ids are not compared with earlier ones.
   std::array<unsigned char, 16> bytes{};
   fill(bytes);
   static constexpr char digits[] = "0123456789abcdef";

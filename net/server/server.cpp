@@ -31,6 +31,7 @@ std::uint32_t io_threads(const runtime_config& config) {
 struct server::impl {
   impl(const runtime_config& config, core::generation_engine& engine, metrics& counters)
       : state{std::make_shared<server_state>(config, engine, counters)},
+        // On a strand: drain() comes from another thread.
         acceptor{asio::make_strand(state->io)},
         pause{acceptor.get_executor()} {}
 
@@ -71,6 +72,7 @@ std::uint16_t server::impl::listen() {
 
 void server::impl::accept() {
   acceptor.async_accept(
+      // Each connection has a strand of its own; its socket is born on it.
       asio::make_strand(state->io),
       [this](const error_code& ec, tcp::socket socket) { on_accept(ec, std::move(socket)); });
 }
@@ -87,6 +89,8 @@ void server::impl::on_accept(const error_code& ec, tcp::socket socket) {
     return;
   }
   tune(socket, config());
+  // At the limit the connection that has been idle longest makes room; when none is idle, the new
+  // one gets a 503 rather than a closed port.
   if (state->connections() >= config().max_connections && !state->make_room(false)) {
     std::make_shared<http_session>(state, std::move(socket))->refuse();
   } else {
@@ -133,6 +137,7 @@ void server::drain() {
   impl_->state->routes.draining = true;
   if (impl_->threads.empty()) return;
   impl_->close_acceptor();
+  // Behind the acceptor: no connection can come that has not been told.
   for (const auto& c : impl_->state->all()) c->drain();
 }
 
@@ -144,6 +149,7 @@ bool server::idle() const {
   return impl_->state->busy == 0;
 }
 
+// May be called twice: by the program and by the destructor.
 void server::stop() {
   if (impl_->threads.empty()) return;
   drain();

@@ -64,6 +64,8 @@ bool server_state::make_room(bool of_bodies) {
   std::shared_ptr<connection> oldest;
   std::int64_t since = 0;
   for (auto& c : all()) {
+    // Asked without the connection's strand, so it may have become busy since; close_if_idle looks
+    // again on it.
     const auto idle = c->idle_since();
     if (!idle || (oldest && *idle >= since) || (of_bodies && c->body_bytes() == 0)) continue;
     since = *idle;
@@ -74,6 +76,7 @@ bool server_state::make_room(bool of_bodies) {
 }
 
 bool server_state::hold_body(std::atomic<std::uint64_t>& held, std::uint64_t bytes) {
+  // Short bodies are not counted: connections have their own limit, and it covers them.
   if (bytes <= long_json) bytes = 0;
   // Unsigned arithmetic wraps, so this also subtracts.
   body_bytes += bytes - held.exchange(bytes);
@@ -89,15 +92,20 @@ void tune(boost::asio::ip::tcp::socket& socket, const runtime_config& config) {
   if (config.tcp_keepalive_s > 0) {
     const int seconds = std::max(1, static_cast<int>(config.tcp_keepalive_s));
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    // First probe after the interval, then three at a third of it: a peer that has vanished is
+    // noticed within twice the interval.
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
   }
+  // For data that is not acknowledged: while some is, the kernel sends no probes.
   if (config.tcp_user_timeout_s > 0)
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
                static_cast<int>(config.tcp_user_timeout_s * 1000));
 }
 
+// A write that timed out against a zero window: the peer's kernel answers, its program does not
+// read.
 core::end_reason why_failed(boost::asio::ip::tcp::socket& socket,
                             const boost::system::error_code& ec) {
   const bool full = ec == boost::asio::error::timed_out && window_is_zero(socket.native_handle());

@@ -18,6 +18,7 @@ void ws_lane::create(api_request request) {
 }
 
 void ws_lane::cancel(const ws_cancel& message) {
+  // Without an id it is the response that runs; one that waits has no id yet.
   if (!exchange_ || (message.response_id && *message.response_id != exchange_->object_id())) return;
   context_.registry.cancel(exchange_->object_id(), context_.engine.now());
 }
@@ -31,6 +32,7 @@ void ws_lane::run(api_request request) {
   meta.created = meta.unix_now();
   events_.emplace(request, std::move(meta));
   begun_ = false;
+  // Before the start: the engine may answer at once, on another thread.
   port_.on_response_begun();
   exchange_->start(std::move(request.prompts), request.n, port_.receiver());
 }
@@ -61,6 +63,7 @@ void ws_lane::on_event(std::uint64_t serial, std::size_t choice, generation_even
 void ws_lane::on_end(const core::generation_end& end) {
   const auto error = error_of(end, prompt_field(api_kind::responses));
   if (error) {
+    // Before response.created there is no response that could fail, only a request.
     begun_ ? send(events_->fail(*error)) : port_.send(error_envelope(*error), 0);
   } else {
     if (!begun_) send(events_->begin());
@@ -72,6 +75,7 @@ void ws_lane::on_end(const core::generation_end& end) {
 }
 
 void ws_lane::on_frame_sent(std::uint64_t credit) {
+  // A frame of an earlier response may still have been under way.
   if (exchange_ && credit == exchange_->serial()) exchange_->delivered(0);
 }
 

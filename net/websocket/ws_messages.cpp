@@ -22,14 +22,17 @@ void ws_messages::run(const std::shared_ptr<connection>& owner) {
     waiting_.pop_front();
     bytes_ -= text.size();
     if (text.size() <= long_json) {
+      // Short ones here: a hop to the worker would cost more than the parse.
       take_(read_ws_message(text, state_.routes.limits));
       continue;
     }
     reading_ = true;
     auto work = [this, text = std::move(text)] {
+      // The connection may be over before the worker has its turn.
       return dropped_ ? std::nullopt : std::optional{read_ws_message(text, state_.routes.limits)};
     };
     run_on_worker(state_.json_worker, owner, std::move(work), [this](ws_message read) {
+      // Back on the strand. What came meanwhile has waited, so the order holds.
       reading_ = false;
       if (!dropped_) take_(std::move(read));
       resumed_();
@@ -44,6 +47,7 @@ void ws_messages::drop() {
 }
 
 bool ws_messages::full() const {
+  // At least one message of the largest size may wait, whatever is being parsed.
   return bytes_ > state_.routes.config.max_message_bytes;
 }
 
