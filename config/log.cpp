@@ -65,6 +65,7 @@ spdlog::level::level_enum to_spdlog(log_level level) {
 
 std::string to_word(const log_value& value) {
   if (const auto* text = std::get_if<std::string>(&value);
+      // Without quotes where a shell's word would need none; otherwise as JSON, which escapes.
       text != nullptr && !text->empty() && text->find_first_of(" \"=\n\t") == std::string::npos)
     return *text;
   return to_json(value);
@@ -82,6 +83,7 @@ void configure_log(const std::string& level, bool json) {
 void log_event(log_level level, const std::string& event, const log_fields& fields) {
   auto& the = state();
   const auto wanted = to_spdlog(level);
+  // Before the line is made.
   if (!the.out->should_log(wanted)) return;
   if (the.json) {
     const auto seconds =
@@ -101,12 +103,15 @@ void log_event(log_level level, const std::string& event, const log_fields& fiel
 std::string to_json(const log_value& value) {
   return std::visit(
       [](const auto& x) {
+        // What a client sent may be in it: bytes that are no UTF-8 are replaced, since dump() would
+        // throw.
         return nlohmann::json(x).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       },
       value);
 }
 
 std::string to_json(const log_fields& fields) {
+  // By hand, to keep the order of the fields.
   std::string out = "{";
   for (const auto& [name, value] : fields) {
     if (out.size() > 1) out += ',';

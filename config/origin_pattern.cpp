@@ -85,6 +85,7 @@ bool host_matches(std::string_view pattern, std::string_view host) {
 
 }  // namespace
 
+// Hosts and schemes know no case (RFC 3986, 6.2.2.1); everything behind compares lower case.
 std::optional<web_origin> parse_host(std::string_view scheme, std::string_view host_and_port) {
   const auto [host, port] = split(host_and_port);
   const bool has_port = port && !port->empty();  // RFC 3986 lets the digits be missing
@@ -101,6 +102,8 @@ std::optional<web_origin> parse_origin(std::string_view text) {
 
 bool origin_matches(std::string_view pattern, std::string_view origin) {
   if (pattern == "*") return true;
+  // Pages from files and sandboxed frames all say null: it must be allowed by name, not by a
+  // pattern for hosts.
   if (origin == "null") return lower(pattern) == "null";
   const auto allowed = split_scheme(pattern);
   const auto given = parse_origin(origin);

@@ -32,6 +32,7 @@ std::vector<std::string> runtime_config::contradictions() const {
       out.push_back("--allowed-origins: " + problem);
   for (const auto& key : api_keys) {
     if (key.empty()) out.push_back("--api-key: an empty key would let everybody in");
+    // --print-config writes it in place of keys, and its output is a file for --config.
     if (key == "***")
       out.push_back("--api-key: '***' stands for a key that was not printed; give the key itself");
   }
@@ -48,11 +49,13 @@ std::vector<std::string> runtime_config::problems() const {
   return out;
 }
 
+// kB and KiB are the same here: whoever sizes memory means powers of two.
 std::optional<std::uint64_t> parse_size(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
   if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.'))
     return {};
+  // Fixed: an exponent in a size is a slip.
   const auto read = std::from_chars(text.data(), end, value, std::chars_format::fixed);
   if (read.ec != std::errc{}) return {};
   std::string unit(read.ptr, end);
@@ -71,6 +74,7 @@ std::optional<std::uint64_t> parse_size(const std::string& text) {
   else if (unit == "t" || unit == "tib" || unit == "tb")
     scale = 1024.0 * 1024 * 1024 * 1024;
   const double bytes = value * scale;
+  // 1e18 is below 2^60: the cast is safe, and so are sums of a few sizes.
   if (scale == 0 || !std::isfinite(bytes) || bytes < 0 || bytes > 1e18) return {};
   if (scale == 1 && bytes != std::floor(bytes)) return {};  // half a byte
   return static_cast<std::uint64_t>(bytes);

@@ -17,6 +17,7 @@ std::optional<in6_addr> as_ipv6(const std::string& host) {
   return address;
 }
 
+/// One colon with digits behind it; an IPv6 address has two or more.
 bool names_a_port(const std::string& host) {
   const auto colon = host.find(':');
   return colon != host.npos && colon == host.rfind(':') && colon + 1 < host.size() &&
@@ -34,6 +35,7 @@ std::string without_brackets(const std::string& host) {
 std::string host_problem(const std::string& host) {
   if (host.empty()) return "an empty address would be every address; 0.0.0.0 says so";
   const auto quoted = "'" + host + "' ";
+  // Common in other servers' configurations, so it gets an answer of its own.
   if (host == "*") return quoted + "is no address; 0.0.0.0 is every IPv4 address, :: every address";
   constexpr const char* what_a_host_is =
       "a host is an address or a name alone, such as 127.0.0.1, ::1 or localhost";
@@ -49,6 +51,7 @@ std::string host_problem(const std::string& host) {
 }
 
 std::string host_in_url(const std::string& host) {
+  // An address to listen on is none to connect to; the printed URL must work when it is copied.
   if (host == "0.0.0.0") return "127.0.0.1";
   const auto address = as_ipv6(host);
   if (!address) return host;

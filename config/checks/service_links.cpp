@@ -6,6 +6,8 @@
 namespace troupe {
 
 bool is_service_link(const std::string& name, const std::string& value) {
+  // The forms that a kubelet writes for every Service of the namespace; for one named "troupe-x"
+  // they begin with our prefix.
   static const std::regex by_name(
       "[A-Z0-9_]+_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|"
       "PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)");

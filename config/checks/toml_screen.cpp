@@ -78,6 +78,7 @@ screened_toml screen_toml(const std::string& text) {
   const std::string source = out.text;
   walk w(source);
   for (; !w.at_end(); w.step()) {
+    // Strings and comments may hold anything; TOML's own parser judges them.
     if (w.in_text()) continue;
     const auto byte = static_cast<unsigned char>(w.byte());
     if (w.starts_line() && byte == '[') {
@@ -87,6 +88,7 @@ screened_toml screen_toml(const std::string& text) {
       header.erase(header.find_last_not_of(" \t") + 1);
       out.problems.push_back(
           {w.line(), header.substr(0, shown) + ": a table; the keys are flat, without sections"});
+      // Blanked and not removed, so that lines and columns of later mistakes stay right.
       std::fill(out.text.begin() + static_cast<std::ptrdiff_t>(w.at()),
                 out.text.begin() + static_cast<std::ptrdiff_t>(end), ' ');
       w.skip_to(end);
@@ -96,6 +98,7 @@ screened_toml screen_toml(const std::string& text) {
     if (byte != '{' && byte != '}' &&
         (byte == '\t' || byte == '\n' || byte == '\r' || (byte >= 0x20 && byte < 0x7f)))
       continue;
+    // By number: the byte itself may not be printable.
     char name[16];
     std::snprintf(name, sizeof name, "byte 0x%02X", byte);
     out.problems.push_back({w.line(), byte == '{' || byte == '}'

@@ -17,6 +17,7 @@ namespace {
 
 using kind = given_value::kind;
 
+// Bytes; a whole configuration has a hundred lines.
 constexpr std::size_t file_limit = 1 << 20;
 
 std::string real_text(double value) {
@@ -38,6 +39,7 @@ std::string type_words(const toml::node& node) {
   }
 }
 
+/// The type stays with the value: option_value decides what an option takes.
 given_value value_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return {kind::string, text->get(), {}};
   if (const auto* number = node.as_integer())
@@ -81,6 +83,7 @@ config_file parse_config_text(const std::string& text, const std::string& path) 
     out.problems.push_back(
         fmt::format("{}:{}: {}", path, e.source().begin.line, one_line(e.description())));
   }
+  // The parser's table is sorted by name; problems are told in the order of the file.
   std::stable_sort(out.settings.begin(), out.settings.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });
   return out;
@@ -90,12 +93,15 @@ config_file read_config_file(const std::string& path) {
   const auto failed = [&](const std::string& why) {
     return config_file{{}, {"--config: " + path + ": " + why}};
   };
+  // By descriptor and not by stream: the reason of a failure, and what the path is, are told in the
+  // system's words.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return failed(std::strerror(errno));
   struct stat status {};
   std::string text;
   std::string problem;
   if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) problem = "is a directory";
+  // A pipe or a device has no size to ask for; one part beyond the limit is enough to know.
   while (problem.empty() && text.size() <= file_limit) {
     char buffer[1 << 16];
     const auto got = read(fd, buffer, sizeof buffer);

@@ -26,10 +26,13 @@ std::string config_toml(const loaded_config& loaded) {
     const auto origin = loaded.origins.find(spec.name);
     std::string notes = spec.meaning;
     if (const auto allowed = unit_and_range(spec); !allowed.empty()) notes += "; " + allowed;
+    // The default of such an option is "decide at the start": say how.
     if (!spec.unset.empty() && value == value_text(spec, defaults))
       notes += "; means: " + spec.unset;
     notes += origin == loaded.origins.end() ? " [default]" : " [" + origin->second + "]";
     out += fmt::format("{:<36}# {}\n",
+                       // A setting without a value is written as a comment: there is no TOML for
+                       // "not set".
                        value.empty() ? "# " + spec.name + " =" : spec.name + " = " + value + " ",
                        notes);
   }

@@ -16,6 +16,7 @@ constexpr const char* config_variable = "TROUPE_CONFIG";
 
 constexpr const char* not_near = "--help lists them all";
 
+/// The file knows each setting by one name, or two spellings of it could contradict each other.
 std::string unknown_key(const std::string& key) {
   std::vector<std::string> names;
   for (const auto& spec : option_table()) {
@@ -33,6 +34,7 @@ class loader {
 
   void take(const option_spec& spec, const given_value& value, const std::string& where,
             const std::string& origin) {
+    // Every mistake is collected: a start tells all of them at once.
     if (auto problem = assign(spec, value, out_.config); !problem.empty())
       out_.problems.push_back(where + ": " + problem);
     else
@@ -67,6 +69,7 @@ class loader {
       const auto& owned = tool_variables();
       if (name == config_variable || std::find(owned.begin(), owned.end(), name) != owned.end())
         continue;
+      // As getenv(): the first of two counts.
       if (!seen.insert(name).second) continue;
       const auto equals = entry.find('=');
       const auto value = equals == entry.npos ? "" : entry.substr(equals + 1);
@@ -120,7 +123,9 @@ loaded_config load_config(const config_sources& sources) {
   for (const auto& option : sources.options)
     load.take(*option.spec, option.value, option.as, "option " + option.as);
   out.config.host = without_brackets(out.config.host);
+  // Whether it was given, not its value, decides if the pool may shrink to what is free.
   out.config.kv_cache_memory_given = out.origins.count("kv-cache-memory") > 0;
+  // Behind the sources: a later one may have resolved what an earlier one began.
   for (auto& problem : out.config.contradictions()) out.problems.push_back(std::move(problem));
   return out;
 }

@@ -22,6 +22,7 @@ void add_seconds(std::vector<option_spec>& t, const std::string& group, const ch
                .meaning = meaning});
 }
 
+// The order of groups and options is that of --help, of --print-config and of the reference.
 void add_model(std::vector<option_spec>& t) {
   const std::string g = "model and device";
   t.push_back({.name = "model",
@@ -349,6 +350,7 @@ void add_output(std::vector<option_spec>& t) {
   t.push_back({.name = "plant-leak",
                .group = g,
                .field = &c::plant_leak,
+               // 2^32 - 1: the whole range of its field.
                .high = 4294967295.0,
                .meaning = "for tests of the audit: lose the N-th release; needs debug-endpoints",
                .unset = "none"});
@@ -380,6 +382,7 @@ const option_spec* find_option(const std::string& name) {
 }
 
 std::string variable_name(const option_spec& spec) {
+  // max-num-seqs is TROUPE_MAX_NUM_SEQS.
   std::string out = "TROUPE_";
   for (const char ch : spec.name)
     out += ch == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(ch)));

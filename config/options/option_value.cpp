@@ -19,6 +19,7 @@ constexpr bool is_whole_field =
     std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::uint32_t> ||
     std::is_same_v<T, std::optional<std::uint32_t>>;
 
+/// As it was typed, with its type where the type is what is wrong with it.
 std::string shown(const given_value& given) {
   switch (given.type) {
     case kind::string:
@@ -32,6 +33,7 @@ std::string shown(const given_value& given) {
   }
 }
 
+/// A limit in the words of its option: sizes in binary units, other numbers without an exponent.
 std::string bound(const option_spec& spec, double value) {
   if (std::holds_alternative<std::uint64_t runtime_config::*>(spec.field))
     return value == 0 ? "0" : exact_size(static_cast<std::uint64_t>(value));
@@ -58,6 +60,8 @@ std::string not_a_choice(const option_spec& spec, const std::string& text) {
 
 /// -?[0-9]+ of any length.
 bool is_whole_number(const std::string& text) {
+  // Beyond 64 bits it is still a number, only too large: the message must say which of the two it
+  // is.
   const std::size_t start = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
   return text.size() > start &&
          std::all_of(text.begin() + static_cast<std::ptrdiff_t>(start), text.end(),
@@ -65,6 +69,8 @@ bool is_whole_number(const std::string& text) {
 }
 
 std::string assign_whole(const option_spec& spec, const given_value& given, std::uint64_t& value) {
+  // A string in the file is refused although it holds digits: TOML has types, and a quoted number
+  // is more often a slip. The command line and the environment have words only.
   if ((given.type != kind::word && given.type != kind::integer) || !is_whole_number(given.text))
     return not_a(spec, given, "a whole number");
   const std::string digits = given.text[0] == '+' ? given.text.substr(1) : given.text;
@@ -75,6 +81,7 @@ std::string assign_whole(const option_spec& spec, const given_value& given, std:
       (spec.choices.empty() && static_cast<double>(number) > spec.high))
     return spec.choices.empty() ? outside(spec, given.text) : not_a_choice(spec, given.text);
   if (!is_choice(spec, std::to_string(number))) return not_a_choice(spec, given.text);
+  // `low` is never negative for a whole number.
   value = static_cast<std::uint64_t>(number);
   return {};
 }
@@ -89,6 +96,8 @@ std::string assign_real(const option_spec& spec, const given_value& given, doubl
   const auto read = std::from_chars(digits.data(), end, number);
   if (!typed || read.ptr != end || read.ec == std::errc::invalid_argument || std::isnan(number))
     return not_a(spec, given, "a number");
+  // `!(a && b)` and not the opposite comparisons; an overflow leaves `number` alone and shows in
+  // `ec`.
   if (read.ec != std::errc{} || !(number >= spec.low && number <= spec.high))
     return outside(spec, given.text);
   value = number;
@@ -101,9 +110,11 @@ std::string assign_size(const option_spec& spec, const given_value& given, std::
   const bool negative =
       text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1]));
   if (given.type == kind::boolean || given.type == kind::list || given.type == kind::other ||
+      // 1.5 as a number of bytes means nothing; as GiB it does.
       (given.type == kind::real && spec.plain_unit == 1))
     return not_a(spec, given, "a size such as \"512MiB\"");
   if (negative) return outside(spec, text);
+  // vLLM's unit for this option.
   if (plain && spec.plain_unit == 1ull << 30) text += "GiB";
   const auto bytes = parse_size(text);
   if (!bytes) return not_a(spec, given, "a size such as 512MiB or 1.5GiB");
@@ -122,12 +133,14 @@ std::string assign_flag(const option_spec& spec, const given_value& given, bool&
   const bool on = std::find(yes.begin(), yes.end(), text) != yes.end();
   if (!typed || (!on && std::find(no.begin(), no.end(), text) == no.end()))
     return shown(given) + " is not true or false";
+  // The field says the opposite of what the option's name asks for.
   value = on != spec.inverted;
   return {};
 }
 
 std::string assign_text(const option_spec& spec, const given_value& given, std::string& value) {
   if (given.type != kind::word && given.type != kind::string) return not_a(spec, given, "a string");
+  // The text goes to system calls, which would end it there.
   if (given.text.find('\0') != std::string::npos) return "a text with a NUL character";
   if (!is_choice(spec, given.text)) return not_a_choice(spec, given.text);
   value = given.text;
@@ -136,6 +149,8 @@ std::string assign_text(const option_spec& spec, const given_value& given, std::
 
 std::vector<std::string> split_commas(const std::string& text) {
   std::vector<std::string> out;
+  // An item may be empty, also behind the last comma: whether that is a mistake is the option's to
+  // say.
   for (std::size_t at = 0; !text.empty() && at <= text.size();) {
     const auto comma = std::min(text.find(',', at), text.size());
     out.push_back(text.substr(at, comma - at));
@@ -180,6 +195,8 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+// One function for each type of field, chosen by the field that the table names: a new option needs
+// no code here.
 std::string assign(const option_spec& spec, const given_value& given, runtime_config& config) {
   return std::visit(
       [&](const auto field) -> std::string {
@@ -210,6 +227,8 @@ std::string assign(const option_spec& spec, const given_value& given, runtime_co
       spec.field);
 }
 
+// For a config that a program filled in by hand; what was read from text has passed assign()
+// already.
 std::string range_problem(const option_spec& spec, const runtime_config& config) {
   const auto checked = [&](double value, const std::string& text) -> std::string {
     if (!spec.choices.empty()) return is_choice(spec, text) ? "" : not_a_choice(spec, text);
@@ -238,6 +257,7 @@ std::string value_text(const option_spec& spec, const runtime_config& config) {
       [&](const auto field) -> std::string {
         const auto& value = config.*field;
         using value_type = std::remove_cv_t<std::remove_reference_t<decltype(value)>>;
+        // Written as the option is read, so that a printed configuration can be given back.
         if constexpr (std::is_same_v<value_type, bool>) {
           return value != spec.inverted ? "true" : "false";
         } else if constexpr (std::is_same_v<value_type, std::uint64_t>) {
@@ -273,6 +293,7 @@ std::string range_text(const option_spec& spec) {
 std::string exact_size(std::uint64_t bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
+  // Only as far as nothing is lost, or the value would not read back as itself.
   for (; bytes != 0 && bytes % 1024 == 0 && unit + 1 < units.size(); bytes /= 1024) ++unit;
   return std::to_string(bytes) + units[unit];
 }

@@ -47,6 +47,7 @@ class attributes {
 /// stack still whole.
 void* run(void* given) {
   const std::unique_ptr<thread_start> start(static_cast<thread_start*>(given));
+  // At most 15 characters, or the call fails and the thread keeps its parent's name.
   pthread_setname_np(pthread_self(), start->name.c_str());
   start->work();
   return nullptr;
@@ -68,6 +69,7 @@ joined_thread::joined_thread(const char* name, std::function<void()> work) {
     throw thread_error("thread " + start->name + " cannot be started beside the " +
                        std::to_string(running_threads()) + " that run: " + std::strerror(error) +
                        " (" + thread_limits() + ")");
+  // Only now: run() takes it over when the thread exists.
   [[maybe_unused]] auto* const owned_by_the_thread = start.release();
   joinable_ = true;
 }
@@ -92,6 +94,7 @@ void joined_thread::join() {
 
 void require_threads(std::uint32_t count) {
   const auto before = running_threads();
+  // Their kernel ids, to wait until each is forgotten.
   std::vector<pid_t> ids(count);
   std::string refused;
   std::uint32_t made = 0;

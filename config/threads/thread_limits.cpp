@@ -41,6 +41,7 @@ std::uint32_t running_threads() {
   return 1;  // no /proc: at least the caller
 }
 
+// Containers and service managers limit threads by cgroup, which ulimit does not show.
 std::string pids_limit(const std::string& cgroup_text, const std::string& mount) {
   std::istringstream groups(cgroup_text);
   for (std::string line; std::getline(groups, line);) {
@@ -74,7 +75,9 @@ std::string thread_limits() {
     add("RLIMIT_NPROC (ulimit -u) is " + std::to_string(limit) + " for all threads of user " +
         std::to_string(geteuid()));
   add(pids_limit(whole("/proc/self/cgroup"), "/sys/fs/cgroup"));
+  // Each thread maps its stack.
   if (finite(RLIMIT_AS, limit)) add("RLIMIT_AS (ulimit -v) is " + std::to_string(limit) + " bytes");
+  // Nothing of this process or user: the machine's own.
   if (out.empty()) add("kernel.threads-max is " + first_line("/proc/sys/kernel/threads-max"));
   return out;
 }
