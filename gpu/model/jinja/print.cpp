@@ -60,9 +60,11 @@ std::string json_escape(char32_t code, bool ascii) {
     default:
       break;
   }
-  if (code < 0x20 || (ascii && code > 0x7E && code <= 0xFFFF && code != 0x7F))
+  // ensure_ascii keeps what is printable in ASCII, so DEL is escaped as well.
+  if (code < 0x20 || (ascii && code > 0x7E && code <= 0xFFFF))
     return hex("\\u", code, 4);
   if (!ascii || code <= 0xFFFF) return {};
+  // Beyond the basic plane: a pair of surrogates.
   const auto above = code - 0x10000;
   return hex("\\u", 0xD800 + (above >> 10), 4) + hex("\\u", 0xDC00 + (above & 0x3FF), 4);
 }
@@ -70,6 +72,7 @@ std::string json_escape(char32_t code, bool ascii) {
 /// A dict's key as JSON has it: always a text.
 text json_key(guard& g, const value& key) {
   if (const auto* t = std::get_if<text_ref>(&key)) return **t;
+  // json.dumps writes true and null as keys in JSON's spelling, numbers in Python's.
   if (const auto* b = std::get_if<bool>(&key)) return {*b ? "true" : "false", true};
   return std::holds_alternative<none>(key) ? text("null", true) : printed(g, key);
 }
@@ -111,6 +114,7 @@ void append_repr(guard& g, text& out, const value& v) {
   } else if (const auto* l = std::get_if<list_ref>(&v)) {
     const bool tuple = (*l)->kind == list_kind::tuple;
     if (!tuple && (*l)->kind != list_kind::list)
+      // Python prints an address or a type's name, which no prompt should hold.
       g.fail("a range, generator or dict view cannot be printed; use | list");
     out.append(tuple ? "(" : "[", true);
     bool first = true;
@@ -118,6 +122,7 @@ void append_repr(guard& g, text& out, const value& v) {
       if (!std::exchange(first, false)) out.append(", ", true);
       append_repr(g, out, element);
     }
+    // Python marks a tuple of one with a comma.
     out.append(tuple ? ((*l)->items.size() == 1 ? ",)" : ")") : "]", true);
   } else if (const auto* d = std::get_if<dict_ref>(&v)) {
     out.append("{", true);
@@ -195,6 +200,7 @@ struct json_writer {
       out.append("null", true);
     } else if (const auto* real = std::get_if<double>(&v);
                real != nullptr && !std::isfinite(*real)) {
+      // Not JSON, but what json.dumps writes.
       out.append(std::isnan(*real) ? "NaN" : *real < 0 ? "-Infinity" : "Infinity", true);
     } else if (std::holds_alternative<std::int64_t>(v) || std::holds_alternative<double>(v)) {
       out.append(printed(g, v));

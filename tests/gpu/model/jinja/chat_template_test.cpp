@@ -137,6 +137,14 @@ TEST_CASE("C214 chat_template: text built from both keeps the trust of each part
   CHECK(marked("{{ '%s' }}{{ messages[0].content | length }}", chat) == "%s3");
 }
 
+TEST_CASE("chat_template: tojson escapes as json.dumps does, with and without ensure_ascii") {
+  const std::vector<chat_turn> chat{{"user", "\x7f\x01~\xC3\x9F\xF0\x9F\x98\x80"}};
+  CHECK(render("{{ messages[0].content | tojson }}", chat) ==
+        "\"\x7f\\u0001~\xC3\x9F\xF0\x9F\x98\x80\"");
+  CHECK(render("{{ messages[0].content | tojson(ensure_ascii=true) }}", chat) ==
+        R"("\u007f\u0001~\u00df\ud83d\ude00")");
+}
+
 TEST_CASE("chat_template: errors name line and column") {
   CHECK(failure("a\nbc {{ x.y }}") == "line 2, column 9: 'x' is undefined");
   CHECK(failure("{{ 1 +\n  'a' }}") == "line 1, column 6: cannot compute an integer + a string");
