@@ -4,10 +4,13 @@
 namespace troupe::gpu::jinja {
 namespace {
 
+/// Jinja answers undefined instead of raising: templates test for fields that not every message
+/// has. `what` is for the message when it is used after all.
 value nothing(std::string what) {
   return undefined{std::make_shared<const std::string>(std::move(what))};
 }
 
+/// Python's generators and dict views have neither indices nor slices.
 bool is_indexed(const list& l) {
   return l.kind != list_kind::generator && l.kind != list_kind::view;
 }
@@ -32,6 +35,7 @@ value loop_attribute(guard& g, const loop_state& loop, std::string_view name) {
     return loop.index0 > 0 ? loop.items->items[loop.index0 - 1] : nothing("loop.previtem");
   if (name == "nextitem")
     return loop.index0 + 1 < size ? loop.items->items[loop.index0 + 1] : nothing("loop.nextitem");
+  // loop.cycle is a method (methods.cpp); loop.changed is not there.
   g.fail("loop." + std::string(name) + " is not supported");
 }
 
@@ -41,6 +45,8 @@ void refuse_method(guard& g, const char* owner, std::string_view names, std::str
   if (names.find(" " + std::string(name) + " ") != names.npos)
     g.fail(std::string(owner) + "'s method \"" + std::string(name) + "\" is not called");
 }
+// Python's own, not the ones supported here: a template must not read a missing key where its
+// author meant a method.
 constexpr std::string_view dict_methods =
     " clear copy fromkeys get items keys pop popitem setdefault update values ";
 constexpr std::string_view list_methods =
@@ -52,6 +58,7 @@ constexpr std::string_view text_methods =
     "rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title "
     "translate upper zfill ";
 
+/// A part of a text marked safe is safe, too.
 text marked_as(const text& origin, text made) {
   made.markup = origin.markup;
   return made;
@@ -77,6 +84,8 @@ std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value&
   };
   const auto by = given(step) ? integer(g, step, "slice step") : 1;
   if (by == 0) g.fail("slice step cannot be zero");
+  // CPython's PySlice_AdjustIndices: indices beyond an end are the end, and going backwards the
+  // place before the first is -1.
   const auto clamped = [&](const value& v, std::int64_t otherwise) {
     if (!given(v)) return otherwise;
     auto at = integer(g, v, "slice index");
@@ -106,6 +115,7 @@ std::vector<std::size_t> slice_indices(guard& g, std::int64_t size, const value&
 value attribute(guard& g, const value& object, std::string_view name) {
   check_defined(g, object);
   if (const auto* d = std::get_if<dict_ref>(&object)) {
+    // Methods go before keys, as in Jinja's getattr: a key of that name is reached as d["items"].
     refuse_method(g, "a dict", dict_methods, name);
     if (const auto* found = (*d)->find(name)) return *found;
   } else if (std::holds_alternative<text_ref>(object)) {
@@ -127,10 +137,12 @@ value item(guard& g, const value& object, const value& key) {
     const auto* found = (*d)->find(g, key);
     return found != nullptr ? *found : nothing("an item of a dict");
   }
+  // Jinja falls back from item to attribute, so object["name"] is object.name.
   if (const auto* name = std::get_if<text_ref>(&key)) return attribute(g, object, (*name)->str());
   if (!std::holds_alternative<list_ref>(object) && !std::holds_alternative<text_ref>(object)) {
     return nothing(std::string("an item of ") + kind_of(object));
   }
+  // True is 1 in Python, also as an index.
   const bool index = std::holds_alternative<std::int64_t>(key) || std::holds_alternative<bool>(key);
   if (!index) return nothing(std::string("an item of ") + kind_of(object));
   auto at = integer(g, key, "index");
@@ -179,6 +191,7 @@ list_ref elements(guard& g, const value& v) {
     if ((*l)->kind != list_kind::generator) return *l;
     const auto& items = (*l)->items;
     const auto taken = std::exchange((*l)->taken, items.size());
+    // Nothing was taken yet: the list itself will do, without a copy.
     if (taken == 0) return *l;
     out.assign(items.begin() + static_cast<std::ptrdiff_t>(taken), items.end());
     return std::get<list_ref>(make_list(g, std::move(out)));
@@ -202,6 +215,7 @@ std::int64_t length(guard& g, const value& v) {
   }
   if (const auto* d = std::get_if<dict_ref>(&v))
     return static_cast<std::int64_t>((*d)->entries.size());
+  // Jinja's Undefined has length 0 and iterates as nothing.
   if (is_undefined(v)) return 0;
   if (const auto* loop = std::get_if<loop_ref>(&v))
     return static_cast<std::int64_t>((*loop)->items->items.size());

@@ -7,6 +7,7 @@
 namespace troupe::gpu::jinja {
 namespace {
 
+/// Python's bool is an int: true + 1 is 2.
 bool is_integer(const value& v) {
   return std::holds_alternative<std::int64_t>(v) || std::holds_alternative<bool>(v);
 }
@@ -29,12 +30,14 @@ value integers(guard& g, const std::string& op, std::int64_t a, std::int64_t b) 
   std::int64_t out = 0;
   bool overflow = false;
   if (op == "+") {
+    // Python's integers never overflow; a wrapped one would be a wrong answer without a word.
     overflow = __builtin_add_overflow(a, b, &out);
   } else if (op == "-") {
     overflow = __builtin_sub_overflow(a, b, &out);
   } else if (op == "*") {
     overflow = __builtin_mul_overflow(a, b, &out);
   } else if (op == "**") {
+    // As Python: a negative exponent makes a float.
     if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
     out = 1;
     // Squaring: 64 rounds at most; the base may overflow only while it is still needed.
@@ -46,6 +49,7 @@ value integers(guard& g, const std::string& op, std::int64_t a, std::int64_t b) 
   } else {
     if (b == 0) g.fail("division by zero");
     if (op == "/") return static_cast<double>(a) / static_cast<double>(b);
+    // INT64_MIN / -1 traps on x86, so it is a subtraction here; the remainder by -1 is always 0.
     if (b == -1)
       overflow = __builtin_sub_overflow(std::int64_t{0}, op == "//" ? a : std::int64_t{0}, &out);
     else
@@ -63,6 +67,7 @@ value reals(guard& g, const std::string& op, double a, double b) {
   if (b == 0) g.fail("division by zero");
   if (op == "/") return a / b;
   if (op == "//") return std::floor(a / b);
+  // Python's remainder has the sign of the divisor, C's that of the dividend.
   const double rest = std::fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
@@ -76,6 +81,7 @@ value repeated(guard& g, const value& what, std::int64_t count) {
   if (count < 0) count = 0;
   if (const auto* t = std::get_if<text_ref>(&what)) {
     const auto size = (*t)->size();
+    // Before it is made: the count comes from the template.
     if (size != 0 && static_cast<std::uint64_t>(count) > guard::output_bytes_max / size) {
       g.fail("a string of more than " + std::to_string(guard::output_bytes_max) + " bytes");
     }
@@ -108,6 +114,7 @@ value arithmetic(guard& g, const std::string& op, const value& left, const value
   const auto* x = std::get_if<list_ref>(&left);
   const auto* y = std::get_if<list_ref>(&right);
   if (op == "+" && a != nullptr && b != nullptr) {
+    // Markup's +: the side that is not marked is escaped.
     const bool markup = (*a)->markup || (*b)->markup;
     text out = markup ? escaped(g, **a) : **a;
     out.append(markup ? escaped(g, **b) : **b);
@@ -125,6 +132,7 @@ value arithmetic(guard& g, const std::string& op, const value& left, const value
     return repeated(g, left, integer(g, right, "count"));
   if (op == "*" && (b != nullptr || y != nullptr) && is_integer(left))
     return repeated(g, right, integer(g, left, "count"));
+  // An undefined operand is named by what was looked up: a misspelt field is the usual cause.
   const auto named = [](const value& v) {
     const auto* u = std::get_if<undefined>(&v);
     return u != nullptr && u->what != nullptr ? *u->what + " (undefined)" : std::string(kind_of(v));

@@ -11,6 +11,7 @@ namespace {
 using bound = std::vector<const value*>;
 
 value range(guard& g, const arguments& given) {
+  // That of Jinja's sandbox (MAX_RANGE).
   constexpr std::int64_t range_max = 100'000;
   const auto a = bound_arguments(g, "range", "start stop step", given);
   if (a[0] == nullptr) g.fail("range: stop is missing");
@@ -24,6 +25,7 @@ value range(guard& g, const arguments& given) {
     if (out.size() == range_max)
       g.fail("range: more than " + std::to_string(range_max) + " elements");
     out.emplace_back(i);
+    // Past the last integer nothing lies before `stop`.
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   return make_list(g, std::move(out), list_kind::range);
@@ -37,10 +39,12 @@ value now(guard& g, const arguments& given) {
   std::tm parts{};
   if (::gmtime_r(&g.now, &parts) == nullptr) g.fail("strftime_now: a time out of range");
   char buffer[1024];
+  // 0 where it does not fit the buffer: the text is empty then, as for an empty format.
   const auto size = std::strftime(buffer, sizeof buffer, format.str().c_str(), &parts);
   return trusted_text(g, {buffer, size});
 }
 
+/// The arguments of Python's dict(): an optional dict, then names.
 std::vector<std::pair<value, value>> named_entries(guard& g, const arguments& given) {
   std::vector<std::pair<value, value>> out;
   if (given.positional.size() > 1) g.fail("expected one dict and named values");
@@ -73,6 +77,7 @@ bound bound_arguments(guard& g, const std::string& what, std::string_view parame
   for (std::size_t i = 0; i < given.positional.size(); ++i) out[i] = &given.positional[i];
   for (const auto& [name, v] : given.named) {
     std::size_t i = 0;
+    // A handful of parameters at most.
     while (i < names.size() && names[i] != name) ++i;
     if (i == names.size()) g.fail(what + ": unknown argument \"" + name + "\"");
     if (out[i] != nullptr) g.fail(what + ": argument \"" + name + "\" given twice");
@@ -91,6 +96,7 @@ value call_function(guard& g, function which, const arguments& given) {
       return make_dict(g, named_entries(g, given));
     case function::raise_exception: {
       const auto a = bound_arguments(g, "raise_exception", "message", given);
+      // Not through the guard: the message is the template's, and gets no line and column of ours.
       throw template_error(a[0] == nullptr ? std::string("the template refused the messages")
                                            : printed(g, *a[0]).str());
     }

@@ -31,7 +31,9 @@ void append_cased(std::string& out, char32_t c, letter_case wanted) {
   constexpr char32_t dotted_i = 0x130, capital_sharp_s = 0x1E9E, sharp_s = 0xDF,
                      n_with_mark = 0x149;
   if (wanted == letter_case::same) return append_utf8(out, c);
+  // Almost every character of a template; no table is needed.
   if (c < 0x80) return append_utf8(out, simple_case(c, wanted));
+  // SpecialCasing.txt: i and a combining dot above. Its simple mapping would lose the dot.
   if (c == dotted_i && wanted == letter_case::lower) {
     out += "i\xCC\x87";
     return;
@@ -45,12 +47,15 @@ void append_cased(std::string& out, char32_t c, letter_case wanted) {
                          : utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded, 8,
                                                    UTF8PROC_CASEFOLD, &bound_class);
   const auto simple = simple_case(c, wanted);
+  // Digraphs such as U+01C6 have a title case of their own, one character; the German sharp s
+  // becomes "Ss".
   const bool one_title =
       wanted == letter_case::title && c != sharp_s && (simple != c || is_title(c));
   if (count < 2 || one_title) return append_utf8(out, simple);
   for (int i = 0; i < count; ++i) {
     const bool small = wanted == letter_case::title && i > 0 && c != n_with_mark;
     const auto part = static_cast<char32_t>(folded[i]);
+    // Greek with iota below: in title case the mark stays below (U+0345).
     const char32_t iota = 0x3B9, iota_below = 0x345;
     append_utf8(out, !small         ? simple_case(part, letter_case::upper)
                      : part == iota ? iota_below
@@ -58,6 +63,7 @@ void append_cased(std::string& out, char32_t c, letter_case wanted) {
   }
 }
 
+/// The property Cased, from what utf8proc has of it.
 bool is_cased(char32_t c) {
   const auto code = static_cast<utf8proc_int32_t>(c);
   const auto category = utf8proc_category(code);
@@ -107,6 +113,7 @@ text recased(const text& in, F choose) {
     bytes.clear();
     for (std::size_t at = 0; at < run.size();) {
       const auto step = next_utf8(run.substr(at));
+      // Of the whole text: the word may go on in a run of other trust.
       const auto after = std::string_view(in.str()).substr(base + at + step.length);
       const letter_case wanted = choose(step.code);
       if (step.state != utf8_state::whole)
@@ -148,6 +155,7 @@ text swapped_case(const text& in) {
 }
 
 bool is_in_case(const text& in, bool upper_case) {
+  // As str.isupper: at least one cased character, and none of another case.
   bool some = false, other = false;
   for_each_character(in.str(), [&](auto, auto, char32_t c) {
     some = some || (upper_case ? is_upper(c) : is_lower(c));

@@ -27,6 +27,7 @@ arguments evaluator::eval_arguments(const expr& e) {
       out.positional.push_back(eval(given));
       continue;
     }
+    // *args may stand anywhere among the positional ones.
     const auto all = elements(g_, eval(*given.items[0]));
     out.positional.insert(out.positional.end(), all->items.begin(), all->items.end());
   }
@@ -50,6 +51,7 @@ value evaluator::eval_call(const expr& e, const value* caller) {
   const bool member = callee.kind == expr_kind::attribute;
   const auto object = eval(member ? *callee.items[0] : callee);
   auto given = eval_arguments(e);
+  // A call block's body comes as an argument of this name, as Jinja passes it.
   if (caller != nullptr) given.named.emplace_back("caller", *caller);
   g_.at = member ? callee.at : e.at;
   if (!member) {
@@ -65,6 +67,7 @@ value evaluator::eval_call(const expr& e, const value* caller) {
   } else if (const auto* d = std::get_if<dict_ref>(&object)) {
     held = (*d)->find(callee.name);
   }
+  // Copied: the call may change the namespace that holds it.
   if (held != nullptr && std::holds_alternative<callable_ref>(*held))
     return call(value(*held), given);
   return call_method(g_, object, callee.name, given);
@@ -88,6 +91,7 @@ value evaluator::call_loop(const loop_state& loop, const arguments& given) {
   if (a[0] == nullptr) g_.fail("loop: iterable is missing");
   check_alive(loop.home, "loop");
   text out;
+  // Run where the loop stands, not where it is called: names are looked up there.
   run_loop(*loop.recursive, *a[0], loop.depth0 + 1, loop.home.index, out);
   return make_text(g_, std::move(out));
 }
@@ -108,6 +112,7 @@ value evaluator::call_macro(const callable& called, const arguments& given) {
                        [&](const auto& p) { return p.first == name; });
   };
   for (std::size_t i = 0; i < given.positional.size(); ++i) {
+    // Without `varargs` in the body, too many arguments are an error, as in Jinja.
     const bool extra = macro.takes_varargs && i >= macro.parameters.size();
     (extra ? more : bound.positional).push_back(given.positional[i]);
   }
@@ -120,6 +125,7 @@ value evaluator::call_macro(const callable& called, const arguments& given) {
       bound.named.emplace_back(name, v);
   }
   const auto a = bound_arguments(g_, macro.name, parameters, bound);
+  // The parent is the scope it was made in: macros see names by where they are written.
   push_scope(called.home.index);
   if (macro.takes_caller) set_name(scopes_.back().known, "caller", caller);
   if (macro.takes_varargs)
@@ -128,6 +134,7 @@ value evaluator::call_macro(const callable& called, const arguments& given) {
     set_name(scopes_.back().known, "kwargs", make_dict(g_, std::move(more_named)));
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto& [name, otherwise] = macro.parameters[i];
+    // A default sees the parameters before it.
     const value v =
         a[i] != nullptr ? *a[i]
         : otherwise != nullptr

@@ -6,6 +6,8 @@
 namespace troupe::gpu::jinja {
 namespace {
 
+/// `==` and `in` hold for any two kinds; an order exists only within numbers, strings and
+/// sequences.
 bool compared(guard& g, const std::string& op, const value& a, const value& b) {
   if (op == "==") return equal(g, a, b);
   if (op == "!=") return !equal(g, a, b);
@@ -37,6 +39,7 @@ value evaluator::eval_kind(const expr& e) {
       return eval_list(e);
     case expr_kind::dict:
       return eval_dict(e);
+    // `at` is set again behind the operands, or an error would name the place of the last of them.
     case expr_kind::attribute: {
       const auto object = eval(*e.items[0]);
       g_.at = e.at;
@@ -82,6 +85,7 @@ value evaluator::eval_kind(const expr& e) {
 }
 
 value evaluator::eval_name(const expr& e) {
+  // Scope 0, the globals, is its own parent.
   for (auto i = here();; i = scopes_[i].parent) {
     if (const auto* found = find_name(scopes_[i].known, e.name)) return *found;
     if (i == 0) break;
@@ -110,11 +114,14 @@ value evaluator::eval_unary(const expr& e) {
   const auto operand = eval(*e.items[0]);
   g_.at = e.at;
   if (e.name == "not") return !truthy(operand);
+  // 0 - x: the same checks and overflow as any difference.
   return arithmetic(g_, e.name, std::int64_t{0}, operand);
 }
 
 value evaluator::eval_binary(const expr& e) {
   auto left = eval(*e.items[0]);
+  // Python's and, or: the deciding operand itself is the value, and the right one may never be
+  // computed.
   if (e.name == "and") return truthy(left) ? eval(*e.items[1]) : left;
   if (e.name == "or") return truthy(left) ? left : eval(*e.items[1]);
   const auto right = eval(*e.items[1]);
@@ -127,6 +134,7 @@ value evaluator::eval_compare(const expr& e) {
   for (std::size_t i = 0; i < e.operators.size(); ++i) {
     auto right = eval(*e.items[i + 1]);
     g_.at = e.at;
+    // a < b < c: each operand is computed once, and none behind the first that fails.
     if (!compared(g_, e.operators[i], left, right)) return false;
     left = std::move(right);
   }

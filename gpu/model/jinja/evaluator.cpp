@@ -17,6 +17,7 @@ evaluation_depth::evaluation_depth(guard& g, int& depth) : depth_(depth) {
 }
 
 value* find_name(evaluator::names& known, std::string_view name) {
+  // Scopes hold a few names each; a map would cost more for every pass of a loop.
   for (auto& [key, v] : known) {
     if (key == name) return &v;
   }
@@ -89,6 +90,7 @@ evaluator::flow evaluator::run_one(const node& n, text& out) {
   g_.at = n.at;
   g_.step();
   switch (n.kind) {
+    // The template's own bytes are trusted: special tokens in them are read as such.
     case node_kind::data:
       print(n.text, out);
       return flow::done;
@@ -107,6 +109,8 @@ evaluator::flow evaluator::run_one(const node& n, text& out) {
     case node_kind::next_loop:
       return flow::next_loop;
     case node_kind::assign:
+      // Into the innermost scope, so a name that is set in a loop is gone behind it; that is what
+      // namespace() is for.
       assign(*n.target, eval(*n.subject));
       return flow::done;
     case node_kind::capture:
@@ -115,6 +119,7 @@ evaluator::flow evaluator::run_one(const node& n, text& out) {
     case node_kind::with:
       return run_with(n, out);
     case node_kind::macro:
+      // A macro is a name like any other, and may be set again.
       set_name(scopes_.back().known, n.name, function_of(n));
       return flow::done;
     case node_kind::call: {
@@ -140,6 +145,7 @@ evaluator::flow evaluator::run_capture(const node& n, text& out) {
   if (ended != flow::done) return ended;
   auto made = make_text(g_, std::move(inner));
   if (n.subject != nullptr) {
+    // Blocks may nest: the outer one's text comes back when the inner one is through.
     auto around = std::exchange(captured_, std::move(made));
     made = eval(*n.subject);
     captured_ = std::move(around);
@@ -180,8 +186,10 @@ void evaluator::run_loop(const node& n, const value& over, int depth0, std::size
   loop_state state;
   state.depth0 = depth0;
   state.recursive = n.recursive ? &n : nullptr;
+  // Where a recursive call of this loop will look up names.
   state.home = {parent, scopes_[parent].serial};
   push_scope(parent);
+  // Filtered before the first pass: loop.length and loop.last count what is left, as in Jinja.
   state.items = chosen(n, all);
   for (std::size_t i = 0; i < state.items->items.size(); ++i) {
     g_.step();
@@ -189,8 +197,10 @@ void evaluator::run_loop(const node& n, const value& over, int depth0, std::size
     // nothing.
     scopes_.back().known.clear();
     state.index0 = i;
+    // A copy of its own for each pass: a template may keep `loop` and look at it later.
     set_name(scopes_.back().known, "loop", std::make_shared<const loop_state>(state));
     assign(*n.target, state.items->items[i]);
+    // `continue` has ended the pass already.
     if (run(n.inner, out) == flow::stop_loop) break;
   }
   scopes_.back().known.clear();

@@ -46,6 +46,7 @@ bool at_level(const token& t, int level) {
 }  // namespace
 
 const token& expr_parser::peek(std::size_t ahead) const {
+  // The last token is `end`, so there is always one more to look at.
   return tokens_[std::min(next_ + ahead, tokens_.size() - 1)];
 }
 
@@ -129,6 +130,7 @@ expr_ref expr_parser::expression() {
   return out;
 }
 
+// `for x in y if z`: an `if` behind this one is the loop's.
 expr_ref expr_parser::plain_expression() {
   const nested here(g_, depth_);
   return binary_level(level_or);
@@ -141,6 +143,7 @@ expr_ref expr_parser::expression_or_tuple() {
   auto out = make(expr_kind::tuple, at);
   adopt(*out, std::move(first));
   while (take_symbol(",")) {
+    // A comma may end the tuple, as in Python.
     const auto kind = peek().kind;
     if (kind == token_kind::print_end || kind == token_kind::tag_end) break;
     adopt(*out, expression());
@@ -177,6 +180,7 @@ expr_ref expr_parser::comparison() {
   for (;;) {
     std::string op;
     const auto at = peek().at;
+    // The lexer gives whole operators, so the order does not matter.
     for (const std::string_view symbol : {"==", "!=", "<", "<=", ">", ">="}) {
       if (at_symbol(symbol)) op = symbol;
     }
@@ -200,6 +204,7 @@ expr_ref expr_parser::comparison() {
   }
 }
 
+// All operands of a row of `~` are one node: joined once, not pair by pair.
 expr_ref expr_parser::concatenation() {
   auto first = binary_level(level_multiply);
   if (!at_symbol("~")) return first;
@@ -244,6 +249,8 @@ expr_ref expr_parser::primary() {
   } else {
     out->kind = expr_kind::name;
     out->name = name.body;
+    // Jinja decides by the names that a macro's body reads what the macro takes; parser.cpp
+    // collects them.
     if (out->name == "caller" || out->name == "varargs" || out->name == "kwargs")
       implied_names.insert(out->name);
   }
@@ -282,6 +289,7 @@ expr_ref expr_parser::subscript(expr_ref subject) {
   if (!at_symbol(":")) adopt(*out, expression());
   if (at_symbol(":")) {
     out->kind = expr_kind::slice;
+    // [:b] has no start.
     if (out->items.size() == 1) adopt(*out, nullptr);
     while (take_symbol(":")) {
       if (out->items.size() == 4) fail_unexpected("\"]\"");
@@ -307,6 +315,7 @@ void expr_parser::arguments(expr& call) {
       auto name = std::string(take().body);
       if (named) take();
       auto given = expression();
+      // adopt() does this for children in `items`.
       call.depth = std::max(call.depth, given->depth + 1);
       g_.check_depth(call.depth);
       call.named.emplace_back(std::move(name), std::move(given));
@@ -358,6 +367,7 @@ expr_ref expr_parser::filters(expr_ref subject) {
 
 expr_ref expr_parser::test(expr_ref subject) {
   auto out = make(expr_kind::test, take().at);
+  // `is not defined` is the negated test, not `not` of something.
   out->negated = take_name("not");
   out->name = expect_identifier("a test's name");
   adopt(*out, std::move(subject));
@@ -374,6 +384,7 @@ expr_ref expr_parser::test(expr_ref subject) {
 }
 
 expr_ref expr_parser::target() {
+  // Names and attributes of a namespace; anything else cannot be assigned to.
   const auto one = [&] {
     if (peek().kind == token_kind::name && is_reserved(peek().body)) fail_unexpected("a name");
     auto out = make(expr_kind::name, peek().at);

@@ -29,13 +29,16 @@ std::string plain_digits(const text& in) {
 
 bool read_real(const std::string& digits, double& out) {
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  // from_chars takes "nan(...)", Python does not.
   if (read.ptr != digits.data() + digits.size() || digits.ends_with(')')) return false;
   if (read.ec == std::errc::result_out_of_range) out = std::strtod(digits.c_str(), nullptr);
   return read.ec == std::errc{} || read.ec == std::errc::result_out_of_range;
 }
 
+/// Towards zero, as Python's int(); what has no integer is the default.
 value truncated(guard& g, double real, const value& otherwise) {
   if (std::isnan(real) || std::isinf(real)) return otherwise;
+  // A little inside 2^63, where the cast is still defined.
   if (real <= -9.2e18 || real >= 9.2e18) g.fail("int: a number that does not fit 64 bits");
   return static_cast<std::int64_t>(real);
 }
@@ -49,6 +52,7 @@ value to_integer(guard& g, const value& in, const bound& a) {
     return integer(g, in, "int");
   const auto* t = std::get_if<text_ref>(&in);
   if (t == nullptr) return otherwise;
+  // int("3.9"): Jinja tries the text as an integer, then as a float.
   const auto digits = plain_digits(**t);
   const char* end = digits.data() + digits.size();
   std::int64_t whole = 0;
@@ -132,6 +136,7 @@ value to_json(guard& g, const value& v, const bound& a) {
     if (indent < 0 || indent > 32)
       g.fail("tojson: indent is " + std::to_string(indent) + ", expected 0 to 32");
     style.indent = static_cast<int>(indent);
+    // json.dumps drops the blank behind the comma when there is an indent.
     style.comma = ",";
   }
   if (a[2] != nullptr && !std::holds_alternative<none>(*a[2])) {
@@ -148,6 +153,7 @@ value word_count(const text& in) {
   std::int64_t words = 0;
   bool inside = false;
   for_each_character(in.str(), [&](std::size_t, std::size_t, char32_t c) {
+    // \w+ of Python's re.
     const bool word = c == '_' || is_letter(c) || is_number(c);
     words += word && !inside ? 1 : 0;
     inside = word;
@@ -239,6 +245,7 @@ const filter value_filters[] = {
      }},
     {"default", "default_value boolean",
      [](guard& g, const value& v, const bound& a) {
+       // The second argument makes every value without truth a missing one.
        const bool replace = is_undefined(v) || (a[1] != nullptr && truthy(*a[1]) && !truthy(v));
        return !replace ? v : a[0] != nullptr ? *a[0] : make_text(g, {});
      }},
@@ -250,6 +257,7 @@ value apply_filter(guard& g, const std::string& name, const value& input, const 
   const auto* in = std::get_if<text_ref>(&input);
   if (in != nullptr) g.charge((*in)->size());
   if (is_choosing_filter(name)) return apply_choosing_filter(g, name, input, given);
+  // Not in the table: it takes any number of arguments under any name.
   if (name == "format") {
     if (!given.positional.empty() && !given.named.empty())
       g.fail("format: positional and named values at once");
@@ -259,6 +267,7 @@ value apply_filter(guard& g, const std::string& name, const value& input, const 
                                         : make_dict(g, std::move(entries));
     return make_text(g, percent_formatted(g, printed(g, input), values));
   }
+  // d is Jinja's short name for default.
   const std::string_view looked_up = name == "d" ? "default" : std::string_view(name);
   for (const auto* table : {value_filters, sequence_filters}) {
     for (const auto* f = table; f->name != nullptr; ++f) {

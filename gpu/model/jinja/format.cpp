@@ -9,6 +9,7 @@
 namespace troupe::gpu::jinja {
 namespace {
 
+// A template's number must not decide how much memory is used; no real prompt comes near.
 constexpr std::int64_t width_max = 100'000;
 constexpr std::int64_t precision_max = 300;
 
@@ -38,6 +39,7 @@ text padded(guard& g, const text& body, const layout& how, char own_align) {
   for_each_character(body.str(), [&](auto, auto, char32_t) { ++size; });
   const auto missing = std::max<std::int64_t>(how.width - size, 0);
   const char align = how.align == 0 ? own_align : how.align;
+  // In the middle str.format puts the odd one behind.
   const auto before = align == '>' ? missing : align == '^' ? missing / 2 : 0;
   text out;
   for (std::int64_t i = 0; i < before; ++i) out.append(how.fill);
@@ -48,6 +50,7 @@ text padded(guard& g, const text& body, const layout& how, char own_align) {
 }
 
 std::string grouped_digits(std::string digits, char separator) {
+  // Only the whole part is grouped: a fraction or an exponent ends it.
   auto end = digits.find_first_not_of("0123456789");
   for (auto at = std::min(end, digits.size()); at > 3;) digits.insert(at -= 3, 1, separator);
   return digits;
@@ -57,6 +60,7 @@ std::string grouped_digits(std::string digits, char separator) {
 text laid_out_number(guard& g, bool negative, std::string digits, const layout& how) {
   if (how.group != 0) digits = grouped_digits(std::move(digits), how.group);
   const std::string sign = negative ? "-" : how.sign == '-' ? "" : std::string(1, how.sign);
+  // Numbers go to the right unless told otherwise.
   if (how.align != '=') return padded(g, text(sign + digits, true), how, '>');
   if (how.group != 0) g.fail("format: zeros in front of groups are not supported");
   text out(sign, true);
@@ -74,6 +78,7 @@ text real_text(guard& g, double number, const layout& how) {
   if (std::isnan(number) || std::isinf(number)) {
     digits = std::isnan(number) ? "nan" : "inf";
   } else if (how.type == 0) {
+    // Python has a rule of its own for that (neither g nor repr), which no template uses.
     if (how.precision >= 0) g.fail("format: a precision needs a type, such as f");
     digits = float_text(magnitude);
   } else {
@@ -81,9 +86,12 @@ text real_text(guard& g, double number, const layout& how) {
     const auto style = type == 'f'   ? std::chars_format::fixed
                        : type == 'e' ? std::chars_format::scientific
                                      : std::chars_format::general;
+    // Fixed notation of the largest double has 309 digits before the point, and 300 behind it at
+    // most.
     char buffer[1024];
     const auto precision = static_cast<int>(how.precision < 0 ? 6 : how.precision);
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, magnitude, style,
+                                   // %.0g is %.1g in C and Python.
                                    type == 'g' ? std::max(precision, 1) : precision);
     if (end.ec != std::errc{}) g.fail("format: the number is too long");
     digits.assign(buffer, end.ptr);
@@ -102,7 +110,9 @@ text whole_text(guard& g, std::int64_t number, const layout& how) {
                                                       : 10;
   if (base != 10 && how.group != 0) g.fail("format: groups are for decimal numbers");
   auto magnitude = static_cast<std::uint64_t>(number);
+  // Unsigned, so that the least integer has a magnitude, too.
   if (number < 0) magnitude = 0 - magnitude;
+  // 64 binary digits.
   char buffer[70];
   std::string digits(buffer, std::to_chars(buffer, buffer + sizeof buffer, magnitude, base).ptr);
   if (how.type == 'X') {
@@ -127,6 +137,7 @@ bool is_one_of(char c, std::string_view set) {
   return set.find(c) != set.npos;
 }
 
+/// `room` holds the number of a bool, which is 0 or 1 in a format as well.
 const std::int64_t* as_whole(const value& v, std::int64_t& room) {
   if (const auto* b = std::get_if<bool>(&v)) return room = *b ? 1 : 0, &room;
   return std::get_if<std::int64_t>(&v);
@@ -144,6 +155,7 @@ text percent_value(guard& g, const value& v, const layout& how) {
   if (is_one_of(how.type, "fFeEgG"))
     return real_text(g, real != nullptr ? *real : static_cast<double>(*whole), how);
   if (whole != nullptr) return whole_text(g, *whole, how);
+  // %d takes a float and cuts it; %x and %o do not.
   if (how.type != 'd') g.fail(std::string("%") + how.type + " of a float, expected an integer");
   if (std::isnan(*real) || std::fabs(*real) >= 9.2e18) g.fail("%d of a number that does not fit");
   return whole_text(g, static_cast<std::int64_t>(*real), how);
@@ -208,6 +220,7 @@ layout brace_layout(guard& g, const text& format, std::size_t at, std::size_t en
 
 text percent_formatted(guard& g, const text& format, const value& values) {
   if (format.markup) g.fail("% of a text marked safe is not supported");
+  // Python: only a tuple gives several values; a list is one.
   const auto* several = std::get_if<list_ref>(&values);
   const bool tuple = several != nullptr && (*several)->kind == list_kind::tuple;
   const auto* named = std::get_if<dict_ref>(&values);
@@ -267,6 +280,7 @@ text percent_formatted(guard& g, const text& format, const value& values) {
     if (out.size() > guard::output_bytes_max) g.fail("format: the result is too long");
   }
   out.append_part(format, at, all.size());
+  // A dict may have more than the format asks for.
   const bool left = tuple ? used < (*several)->items.size() : named == nullptr && used == 0;
   if (left) g.fail("format: more values than the format takes");
   return out;
@@ -291,6 +305,8 @@ text brace_formatted(guard& g, const text& format, const arguments& given) {
     if (all[found] == '}' || close == all.npos) g.fail("format: a single \"{\" or \"}\"");
     const auto mark = std::min(all.find_first_of("!:", at), close);
     const auto name = all.substr(at, mark - at);
+    // Attributes and nested fields of a format are how a sandbox is left in Python; no template
+    // needs them.
     if (name.find_first_of("{.[") != name.npos) g.fail("format: fields are names or numbers");
     char conversion = 0;
     auto colon = mark;
@@ -306,6 +322,7 @@ text brace_formatted(guard& g, const text& format, const arguments& given) {
       const auto index = name.empty() ? static_cast<std::int64_t>(automatic++)
                                       : read_number(g, name, digits, width_max);
       numbered = numbered || !name.empty();
+      // As Python: either all fields are numbered or none is.
       if (numbered && automatic > 0) g.fail("format: numbered and unnumbered fields at once");
       if (static_cast<std::size_t>(index) < given.positional.size())
         v = &given.positional[static_cast<std::size_t>(index)];

@@ -8,6 +8,8 @@ constexpr std::string_view blanks = " \t\n\r\v\f";
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
+/// Any byte of a character beyond ASCII, since Python's identifiers may have such; which ones
+/// exactly does not matter here.
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
@@ -69,8 +71,10 @@ class lexer {
   /// nothing of the line. `{{` is never trimmed unless it says `-`.
   std::string_view trimmed(std::string_view data, std::size_t open) const {
     const char control = open + 2 < source_.size() ? source_[open + 2] : ' ';
+    // "-": all white space before the tag, line breaks too.
     if (control == '-') return data.substr(0, data.find_last_not_of(blanks) + 1);
     if (control == '+' || source_[open + 1] == '{') return data;
+    // lstrip_blocks: only blanks since the line began.
     const auto newline = data.rfind('\n');
     const auto line = newline == data.npos ? 0 : newline + 1;
     if (newline == data.npos && !line_starting_) return data;
@@ -107,6 +111,7 @@ class lexer {
     const bool trim = starts(at, "-%}");
     if (!trim && !starts(at, "%}")) return false;
     const auto begin = trim ? skip_blanks(at + 3) : at + 2;
+    // The first endraw ends it; nothing inside is looked at.
     for (auto open = source_.find("{%", begin); open != source_.npos;
          open = source_.find("{%", open + 1)) {
       auto end = open + 2;
@@ -160,6 +165,7 @@ class lexer {
     if (is_digit(c)) return number();
     if (c == '\'' || c == '"') {
       for (++at_; at_ < source_.size() && source_[at_] != c; ++at_) {
+        // An escaped quote ends no string.
         if (source_[at_] == '\\') ++at_;
       }
       if (at_ >= source_.size()) fail(begin, "a string without its end");
@@ -196,6 +202,7 @@ class lexer {
     };
     digits();
     bool floating = false;
+    // `1.` is no float here: `x.1.y` reads an item.
     if (at_ + 1 < source_.size() && source_[at_] == '.' && is_digit(source_[at_ + 1])) {
       floating = true;
       ++at_;
@@ -245,6 +252,7 @@ std::int64_t hex_number(std::string_view from, std::size_t at, std::size_t count
 
 }  // namespace
 
+// Jinja turns \r\n and \r into \n before anything else (newline_sequence).
 std::string normalized(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -264,6 +272,7 @@ std::vector<token> tokenize(guard& g, std::string_view source) {
 }
 
 std::string unescaped(std::string_view body) {
+  // Without the quotes.
   body = body.substr(1, body.size() - 2);
   std::string out;
   for (std::size_t i = 0; i < body.size(); ++i) {
@@ -277,6 +286,8 @@ std::string unescaped(std::string_view body) {
       out += meant[known];
       continue;
     }
+    // Surrogates are no characters and the text must stay UTF-8, so they stay escapes; so does what
+    // is no escape, as in Python.
     const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     const auto code = digits == 0 ? -1 : hex_number(body, i + 1, digits);
     if (code >= 0 && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF)) {

@@ -9,7 +9,9 @@ namespace troupe::gpu::jinja {
 expr_ref expr_parser::string_literal() {
   auto out = make(expr_kind::literal, peek().at);
   std::string all;
+  // Adjacent strings are one, as in Python.
   while (peek().kind == token_kind::string) all += unescaped(take().body);
+  // The template wrote it.
   out->constant = trusted_text(g_, all);
   return out;
 }
@@ -18,6 +20,7 @@ expr_ref expr_parser::number_literal() {
   const auto t = take();
   auto out = make(expr_kind::literal, t.at);
   std::string digits(t.body);
+  // 1_000 is 1000; the lexer has let underscores through.
   digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
   const auto* end = digits.data() + digits.size();
   if (t.kind == token_kind::integer) {
@@ -43,6 +46,7 @@ expr_ref expr_parser::bracketed_tuple() {
     comma = take_symbol(",");
   }
   take();
+  // (x) is x, (x,) a tuple, () the empty one.
   return out->items.size() == 1 && !comma ? std::move(out->items[0]) : std::move(out);
 }
 

@@ -8,6 +8,7 @@ namespace {
 
 using bound = std::vector<const value*>;
 
+/// None stands for "not given", as in Python's signatures.
 const text* optional_text(guard& g, const value* v, const char* what) {
   return v == nullptr || std::holds_alternative<none>(*v) ? nullptr : &text_of(g, *v, what);
 }
@@ -19,6 +20,7 @@ const text& required_text(guard& g, const value* v, const char* what) {
 
 bool affix(guard& g, const text& self, const value* given, bool front) {
   if (given != nullptr) {
+    // Python takes a tuple of texts: any of them will do.
     if (const auto* choices = std::get_if<list_ref>(given)) {
       for (const auto& choice : (*choices)->items) {
         if (affix(g, self, &choice, front)) return true;
@@ -38,6 +40,7 @@ std::int64_t characters_before(const text& self, std::size_t at) {
   return out;
 }
 
+/// Indices are of characters; the search is by bytes, which finds the same places in UTF-8.
 value found_at(guard& g, const text& self, const bound& a, bool last, bool must) {
   const auto& wanted = required_text(g, a[0], "sub").str();
   const auto at = last ? find_last_bytes(self.str(), wanted) : find_bytes(self.str(), wanted, 0);
@@ -48,6 +51,7 @@ value found_at(guard& g, const text& self, const bound& a, bool last, bool must)
 
 value counted(guard& g, const text& self, const bound& a) {
   const auto& wanted = required_text(g, a[0], "sub").str();
+  // Between all characters and at both ends.
   if (wanted.empty()) return characters_before(self, self.size()) + 1;
   std::int64_t out = 0;
   for (auto at = find_bytes(self.str(), wanted, 0); at != std::string::npos;
@@ -68,6 +72,7 @@ value parted(guard& g, const text& self, const bound& a, bool last) {
   const auto& wanted = required_text(g, a[0], "sep").str();
   if (wanted.empty()) g.fail("partition: an empty separator");
   const auto at = last ? find_last_bytes(self.str(), wanted) : find_bytes(self.str(), wanted, 0);
+  // Not found: the whole text stands on the side where the search began.
   const auto nothing = make_text(g, {}), all = make_text(g, self);
   if (at == std::string::npos)
     return make_list(g,
@@ -84,6 +89,7 @@ value parted(guard& g, const text& self, const bound& a, bool last) {
 value filled(guard& g, const text& self, const bound& a, char place) {
   if (a[0] == nullptr) g.fail("width is missing");
   const auto width = integer(g, *a[0], "width");
+  // The width comes from the template.
   if (width > 100'000) g.fail("width is " + std::to_string(width) + ", at most 100000");
   const text fill = a[1] == nullptr ? text(" ", true) : required_text(g, a[1], "fillchar");
   if (characters_before(fill, fill.size()) != 1) g.fail("fillchar is one character");
@@ -101,6 +107,7 @@ value filled(guard& g, const text& self, const bound& a, char place) {
 
 value zero_filled(guard& g, const text& self, const bound& a) {
   if (a[0] == nullptr) g.fail("zfill: width is missing");
+  // Zeros go behind the sign.
   const bool sign = self.str().starts_with('-') || self.str().starts_with('+');
   const auto digits = make_text(g, self.part(sign ? 1 : 0, self.size()));
   const auto width = value(integer(g, *a[0], "width") - (sign ? 1 : 0));
@@ -128,6 +135,7 @@ bool all_of(const text& self, F holds) {
 
 /// str.isdigit: decimal digits and the digits in circles, brackets, super- and subscript.
 bool is_digit(char32_t c) {
+  // Numeric_Type=Digit, which utf8proc does not have.
   constexpr char32_t more[][2] = {
       {0xB2, 0xB3},       {0xB9, 0xB9},       {0x1369, 0x1371},   {0x19DA, 0x19DA},
       {0x2070, 0x2070},   {0x2074, 0x2079},   {0x2080, 0x2089},   {0x2460, 0x2468},
@@ -145,6 +153,7 @@ struct text_method {
   value (*run)(guard&, const text& self, const bound&);
 };
 
+// Searched in order: a template calls a few, and looking costs less than the call.
 constexpr text_method text_methods[] = {
     {"strip", "chars",
      [](guard& g, const text& s, const bound& a) {
@@ -234,6 +243,7 @@ constexpr text_method text_methods[] = {
      }},
 };
 
+/// A view, as dict.items(): it can be looped over and not indexed.
 value pair_list(guard& g, const dict& self) {
   std::vector<value> out;
   for (const auto& [key, entry] : self.entries)
@@ -248,6 +258,7 @@ value dict_method(guard& g, const dict_ref& self, const std::string& name, const
     const auto* found = self->find(g, *a[0]);
     return found != nullptr ? *found : a[1] != nullptr ? *a[1] : value(none{});
   }
+  // pop, update and the like change a dict; values are shared and never change (value.hpp).
   if (name != "items" && name != "keys" && name != "values" && name != "copy")
     g.fail("a dict has no method \"" + name + "\"");
   bound_arguments(g, name, "", given);

@@ -67,6 +67,8 @@ class statement_parser {
     if (word.body == "call") return call_block(word);
     if (word.body == "filter") return filter_block(word);
     if (word.body == "with") return with_block(word);
+    // transformers' tag around what the assistant wrote, for masks in training; here it is its
+    // body.
     if (word.body == "generation") {
       auto out = make(node_kind::block, word);
       close();
@@ -88,6 +90,7 @@ class statement_parser {
 
   /// Takes {% word; fails with the opening tag's place when the template ended first.
   void open_end_tag(const token& opened) {
+    // At the tag that was opened: the end of the file says nothing about where the mistake is.
     if (in_.peek().kind == token_kind::end) {
       in_.fail_at(opened, "\"" + std::string(opened.body) + "\" is never closed");
     }
@@ -126,6 +129,7 @@ class statement_parser {
     if (in_.take_name("if")) out->condition = in_.expression();
     out->recursive = in_.take_name("recursive");
     close();
+    // The else block is outside: a break there belongs to a loop around.
     ++loops_;
     out->inner = until({"else", "endfor"});
     --loops_;
@@ -162,6 +166,7 @@ class statement_parser {
       if (!out.parameters.empty()) in_.expect_symbol(",");
       auto name = in_.expect_identifier("a parameter's name");
       auto otherwise = in_.take_symbol("=") ? in_.expression() : nullptr;
+      // As Python: a parameter without a default may not follow one that has it.
       if (otherwise == nullptr && !out.parameters.empty() &&
           out.parameters.back().second != nullptr)
         in_.fail_unexpected("a default, as the parameter before has one");
@@ -181,6 +186,8 @@ class statement_parser {
 
   /// The same for a macro or call block, noting which of the implied names it uses.
   void function_body(node& out, std::string_view end, const token& opened) {
+    // Of this body alone; the ones around get them, too, since a nested macro may read what an
+    // outer one takes.
     auto around = std::exchange(in_.implied_names, {});
     out.inner = body_without_loops(end, opened);
     out.takes_caller = in_.implied_names.count("caller") != 0;
@@ -204,6 +211,7 @@ class statement_parser {
     if (in_.at_symbol("(")) parameters(*out);
     const auto called = in_.peek();
     out->subject = in_.expression();
+    // A call block hands its body to what it calls, so there must be a call.
     if (out->subject->kind != expr_kind::call) in_.fail_at(called, "call: expected a call");
     close();
     function_body(*out, "endcall", opened);

@@ -25,6 +25,7 @@ value path_of(guard& g, value from, const value& path) {
   while (!left.empty()) {
     const auto part = left.substr(0, left.find('.'));
     std::int64_t index = 0;
+    // A part of digits is an index; 17 of them always fit.
     const bool number = part.find_first_not_of("0123456789") == part.npos && part.size() < 18;
     for (const char c : part) index = number ? index * 10 + (c - '0') : 0;
     from = item(g, from, number && !part.empty() ? value(index) : trusted_text(g, part));
@@ -39,12 +40,15 @@ std::vector<value> copied(guard& g, const value& v) {
   return all->items;
 }
 
+/// Jinja's filters of this kind are generators: templates that test one for truth, or read it
+/// twice, see the difference.
 value lazily(guard& g, std::vector<value> items) {
   return make_list(g, std::move(items), list_kind::generator);
 }
 
 value first_or_last(guard& g, const value& in, bool first) {
   const auto* l = std::get_if<list_ref>(&in);
+  // `first` takes one element and leaves the rest to be read.
   if (first && l != nullptr && (*l)->kind == list_kind::generator &&
       (*l)->taken < (*l)->items.size())
     return (*l)->items[(*l)->taken++];
@@ -71,6 +75,7 @@ value key_of(guard& g, const value& v, const value* attribute_path, bool exact) 
 using keyed = std::vector<std::pair<value, value>>;
 
 void sort_by_key(guard& g, keyed& items, bool backwards) {
+  // Stable as Python's, also backwards: equal items keep their order.
   std::stable_sort(items.begin(), items.end(), [&](const auto& x, const auto& y) {
     g.step();
     return backwards ? order(g, y.first, x.first) < 0 : order(g, x.first, y.first) < 0;
@@ -113,6 +118,7 @@ value dict_sorted(guard& g, const value& in, const bound& a) {
 value unique(guard& g, const value& in, const bound& a) {
   keyed kept;
   for (auto& one : keyed_items(g, in, unless_none(a[1]), is_set(a[0]))) {
+    // Compared with each that was kept, since keys need not be hashable; equal() counts the steps.
     const bool seen = std::any_of(kept.begin(), kept.end(),
                                   [&](const auto& k) { return equal(g, k.first, one.first); });
     if (!seen) kept.push_back(std::move(one));
@@ -136,6 +142,7 @@ value extreme(guard& g, const value& in, const bound& a, bool greatest) {
 
 value sum(guard& g, const value& in, const bound& a) {
   value out = a[1] == nullptr ? value(std::int64_t{0}) : *a[1];
+  // Python refuses it, too.
   if (std::holds_alternative<text_ref>(out)) g.fail("sum: strings are joined, not added");
   const auto all = elements(g, in);
   const auto* path = unless_none(a[0]);
@@ -163,6 +170,7 @@ value grouped(guard& g, const value& in, const bound& a) {
     const auto start = i;
     for (; i < items.size() && equal(g, items[i].first, items[start].first); ++i)
       group.push_back(items[i].second);
+    // The group is named by its first item as written, not by the lower-case key it was sorted by.
     out.push_back(make_list(g, {name_of(group.front()), make_list(g, group)}, list_kind::tuple));
   }
   return make_list(g, std::move(out));
@@ -178,6 +186,7 @@ value batched(guard& g, const value& in, const bound& a) {
     if (static_cast<std::int64_t>(row.size()) == size) flush();
     row.push_back(v);
   }
+  // Nothing is filled up for an empty input.
   if (row.empty()) return lazily(g, std::move(out));
   const auto* fill = unless_none(a[1]);
   while (fill != nullptr && static_cast<std::int64_t>(row.size()) < size) {
@@ -208,6 +217,7 @@ value chosen(guard& g, const value& in, const arguments& given, bool by_attribut
   const std::size_t skip = by_attribute ? 1 : 0;
   if (given.positional.size() < skip) g.fail("selectattr and rejectattr need an attribute");
   arguments rest;
+  // Without a test the values are taken by their truth.
   const bool tested = given.positional.size() > skip;
   if (tested)
     rest.positional.assign(given.positional.begin() + static_cast<std::ptrdiff_t>(skip) + 1,

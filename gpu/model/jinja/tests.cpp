@@ -14,6 +14,7 @@ bool is_bool(const value& v, bool wanted) {
   return b != nullptr && *b == wanted;
 }
 
+/// Python's % of a string would format it.
 bool leaves(guard& g, const value& v, const value& by, std::int64_t remainder) {
   if (std::holds_alternative<text_ref>(v)) g.fail("the tested value is a string");
   return equal(g, arithmetic(g, "%", v, by), remainder);
@@ -30,6 +31,7 @@ constexpr simple_test simple_tests[] = {
     {"none", [](guard&, const value& v) { return is_any<none>(v); }},
     {"string", [](guard&, const value& v) { return is_any<text_ref>(v); }},
     {"mapping", [](guard&, const value& v) { return is_any<dict_ref>(v); }},
+    // What has a length and indices: Jinja asks for len() and __getitem__, which undefined has.
     {"sequence",
      [](guard&, const value& v) {
        const auto* l = std::get_if<list_ref>(&v);
@@ -40,6 +42,7 @@ constexpr simple_test simple_tests[] = {
      [](guard&, const value& v) {
        return is_any<list_ref, text_ref, dict_ref, undefined, loop_ref>(v);
      }},
+    // A bool is a number in Python, but no integer here: Jinja's test asks for int and not bool.
     {"number", [](guard&, const value& v) { return is_any<std::int64_t, double, bool>(v); }},
     {"integer", [](guard&, const value& v) { return is_any<std::int64_t>(v); }},
     {"float", [](guard&, const value& v) { return is_any<double>(v); }},

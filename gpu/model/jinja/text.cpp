@@ -39,6 +39,7 @@ value split_on_blanks(guard& g, const text& in, std::int64_t most) {
 
 }  // namespace
 
+// The categories L*, which utf8proc numbers in a row.
 bool is_letter(char32_t c) {
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
@@ -53,12 +54,14 @@ bool is_number(char32_t c) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
+// Python's str.isspace: its list, not Unicode's White_Space, which has no U+001C to U+001F.
 bool is_space(char32_t c) {
   return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
          c == 0x3000;
 }
 
+// memmem is linear at worst, unlike std::string::find: texts of users meet here.
 std::size_t find_bytes(std::string_view hay, std::string_view needle, std::size_t from) {
   if (from > hay.size()) return hay.npos;
   const void* found = ::memmem(hay.data() + from, hay.size() - from, needle.data(), needle.size());
@@ -98,6 +101,7 @@ text replaced(guard& g, const text& in, const text& old, const text& fresh, std:
   const std::string_view all = in.str();
   if (old.size() == 0) {  // between all characters, as Python does
     for_each_character(all, [&](std::size_t begin, std::size_t end, char32_t) {
+      // A negative count stands for all: it never reaches 0.
       if (count != 0) out.append(fresh), --count;
       out.append_part(in, begin, end);
       check_size(g, out);
@@ -105,6 +109,7 @@ text replaced(guard& g, const text& in, const text& old, const text& fresh, std:
     if (count != 0) out.append(fresh);
     return out;
   }
+  // Negative: all of them.
   for (; count != 0; --count) {
     const auto found = find_bytes(all, old.str(), at);
     if (found == all.npos) break;
@@ -154,6 +159,7 @@ value split_from_right(guard& g, const text& in, const text* separator, std::int
     return make_list(g, std::move(out));
   }
   if (separator->size() == 0) g.fail("rsplit: an empty separator");
+  // Found from the right by turning both around, as find_last_bytes does.
   const std::string backwards(in.str().rbegin(), in.str().rend());
   const std::string wanted(separator->str().rbegin(), separator->str().rend());
   for (; most > 0; --most) {
@@ -169,6 +175,7 @@ value split_from_right(guard& g, const text& in, const text* separator, std::int
 }
 
 text escaped(guard& g, const text& in) {
+  // Escaping twice would show the reader the entities.
   if (in.markup) return in;
   text out;
   std::size_t plain = 0;

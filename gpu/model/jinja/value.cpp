@@ -9,6 +9,7 @@
 namespace troupe::gpu::jinja {
 namespace {
 
+/// A namespace counts as nothing: it can change later, and the evaluator bounds its own depth.
 int depth_of(const value& v) {
   if (const auto* l = std::get_if<list_ref>(&v)) return (*l)->depth;
   if (const auto* d = std::get_if<dict_ref>(&v)) return (*d)->depth;
@@ -37,6 +38,7 @@ double number(const value& v) {
 void text::append(std::string_view bytes, bool trusted) {
   if (bytes.empty()) return;
   bytes_ += bytes;
+  // Neighbours of equal trust are one run, so a text has as many runs as its trust changes.
   if (!runs_.empty() && runs_.back().trusted == trusted)
     runs_.back().end = bytes_.size();
   else
@@ -71,6 +73,7 @@ const value* dict::find(std::string_view wanted) const {
 
 const value* dict::find(guard& g, const value& wanted) const {
   if (const auto* name = std::get_if<text_ref>(&wanted)) return find((*name)->str());
+  // No key is undefined.
   if (is_undefined(wanted)) return nullptr;
   check_key(g, wanted);
   for (const auto& [key, entry] : entries) {
@@ -79,6 +82,7 @@ const value* dict::find(guard& g, const value& wanted) const {
   return nullptr;
 }
 
+// Lines and columns are counted only now; nothing else needs them.
 void guard::fail(const std::string& what) const {
   const auto before = source_.substr(0, at);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
@@ -107,6 +111,8 @@ value make_text(guard& g, text made) {
   if (made.size() > guard::output_bytes_max) {
     g.fail("a string of more than " + std::to_string(guard::output_bytes_max) + " bytes");
   }
+  // 64: the object around the bytes, about. Never given back: a rendering is short, and the sum
+  // bounds its work as well.
   g.charge(made.size() + 64);
   return std::make_shared<const text>(std::move(made));
 }
@@ -133,6 +139,7 @@ value make_dict(guard& g, std::vector<std::pair<value, value>> entries) {
     check_defined(g, key);
     out->depth = std::max(out->depth, depth_of(v) + 1);
     if (const auto* same = out->find(g, key))
+      // This dict is still being made: nobody else has seen it.
       *const_cast<value*>(same) = std::move(v);
     else
       out->entries.emplace_back(std::move(key), std::move(v));
@@ -142,6 +149,7 @@ value make_dict(guard& g, std::vector<std::pair<value, value>> entries) {
 }
 
 const char* kind_of(const value& v) {
+  // In the order of the variant.
   constexpr const char* names[] = {"undefined",   "none",     "a bool",    "an integer",
                                    "a float",     "a string", "a list",    "a dict",
                                    "a namespace", "a loop",   "a function"};
@@ -167,6 +175,7 @@ bool truthy(const value& v) {
     bool operator()(double d) const { return d != 0; }
     bool operator()(const text_ref& t) const { return t->size() != 0; }
     bool operator()(const list_ref& l) const {
+      // A generator object is true in Python, whatever it will give.
       return !l->items.empty() || l->kind == list_kind::generator;
     }
     bool operator()(const dict_ref& d) const { return !d->entries.empty(); }
@@ -181,12 +190,14 @@ bool equal(guard& g, const value& a, const value& b) {
   g.step();
   const auto* left = std::get_if<std::int64_t>(&a);
   const auto* right = std::get_if<std::int64_t>(&b);
+  // As integers: beyond 2^53 two of them may be one double.
   if (left != nullptr && right != nullptr) return *left == *right;
   if (is_number(a) && is_number(b)) return number(a) == number(b);
   if (a.index() != b.index()) return false;
   if (const auto* t = std::get_if<text_ref>(&a)) return (*t)->str() == std::get<text_ref>(b)->str();
   if (const auto* l = std::get_if<list_ref>(&a)) {
     if ((*l)->kind != std::get<list_ref>(b)->kind) return false;
+    // Generators are equal only to themselves, as objects are.
     if ((*l)->kind == list_kind::generator) return *l == std::get<list_ref>(b);
     const auto& x = (*l)->items;
     const auto& y = std::get<list_ref>(b)->items;
@@ -220,6 +231,7 @@ int order(guard& g, const value& a, const value& b) {
     const auto& x = *std::get<list_ref>(a);
     const auto& y = *std::get<list_ref>(b);
     const bool plain = x.kind == list_kind::list || x.kind == list_kind::tuple;
+    // Python orders lists with lists and tuples with tuples.
     if (!plain || x.kind != y.kind) g.fail("cannot order sequences of these kinds");
     for (std::size_t i = 0; i < x.items.size() && i < y.items.size(); ++i) {
       if (!equal(g, x.items[i], y.items[i])) return order(g, x.items[i], y.items[i]);
