@@ -10,6 +10,7 @@ namespace {
 
 using bound = std::vector<const value*>;
 
+/// Made at once: it is short by its limit.
 value range(guard& g, const arguments& given) {
   // That of Jinja's sandbox (MAX_RANGE).
   constexpr std::int64_t range_max = 100'000;
@@ -73,6 +74,7 @@ bound bound_arguments(guard& g, const std::string& what, std::string_view parame
     g.fail(what + ": " + std::to_string(given.positional.size()) + " arguments, at most " +
            std::to_string(names.size()));
   }
+  // In the order of the parameters; named ones go where their name stands.
   bound out(names.size(), nullptr);
   for (std::size_t i = 0; i < given.positional.size(); ++i) out[i] = &given.positional[i];
   for (const auto& [name, v] : given.named) {

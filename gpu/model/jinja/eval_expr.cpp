@@ -21,6 +21,7 @@ bool compared(guard& g, const std::string& op, const value& a, const value& b) {
 
 }  // namespace
 
+// Every expression is a step, so an endless loop ends whatever it is made of.
 value evaluator::eval(const expr& e) {
   const evaluation_depth inside(g_, depth_);
   g_.at = e.at;
@@ -100,6 +101,7 @@ value evaluator::eval_list(const expr& e) {
                    e.kind == expr_kind::tuple ? list_kind::tuple : list_kind::list);
 }
 
+// Key before value, entry by entry; of equal keys the last wins (make_dict).
 value evaluator::eval_dict(const expr& e) {
   std::vector<std::pair<value, value>> entries;
   for (std::size_t i = 0; i < e.items.size(); i += 2) {
@@ -141,12 +143,14 @@ value evaluator::eval_compare(const expr& e) {
   return true;
 }
 
+// By print(), which checks the size before it appends.
 value evaluator::eval_concat(const expr& e) {
   text out;
   for (const auto& part : e.items) print(eval(*part), out);
   return make_text(g_, std::move(out));
 }
 
+// Parts that were left out are None, as in Python's slice().
 value evaluator::eval_slice(const expr& e) {
   const auto object = eval(*e.items[0]);
   const auto part = [&](std::size_t i) {

@@ -37,6 +37,7 @@ evaluator::evaluator(guard& g, names globals) : g_(g) {
     out->builtin = which;
     globals.emplace_back(name, callable_ref(std::move(out)));
   };
+  // Those of Jinja's own that templates use, and the two that transformers adds.
   add("range", function::range);
   add("namespace", function::make_namespace);
   add("dict", function::make_dict);
@@ -77,6 +78,7 @@ void evaluator::print(const value& v, text& out) {
   out.append(shown);
 }
 
+// A break or continue passes through all bodies up to its loop.
 evaluator::flow evaluator::run(const body& statements, text& out) {
   const evaluation_depth inside(g_, depth_);
   for (const auto& statement : statements) {
@@ -209,6 +211,7 @@ void evaluator::run_loop(const node& n, const value& over, int depth0, std::size
   scopes_.pop_back();
 }
 
+// A name, an attribute of a namespace, or several of them for the elements of a sequence.
 void evaluator::assign(const expr& target, const value& v) {
   g_.at = target.at;
   if (target.kind == expr_kind::name) return set_name(scopes_.back().known, target.name, v);

@@ -52,6 +52,7 @@ const token& expr_parser::peek(std::size_t ahead) const {
 
 token expr_parser::take() {
   const auto out = peek();
+  // What fails from here on fails at this token.
   g_.at = out.at;
   if (next_ + 1 < tokens_.size()) ++next_;
   return out;
@@ -86,6 +87,7 @@ void expr_parser::fail_at(const token& t, const std::string& what) {
 
 void expr_parser::fail_unexpected(const char* expected) {
   const auto& t = peek();
+  // Cut: a token may be a string of any length.
   const auto found = t.kind == token_kind::end ? std::string("the end")
                                                : "\"" + std::string(t.body.substr(0, 40)) + "\"";
   fail_at(t, std::string("expected ") + expected + ", found " + found);
@@ -116,6 +118,7 @@ expr_ref expr_parser::binary(const token& op, expr_ref left, expr_ref right) {
   return out;
 }
 
+// or {"if" or ["else" expression]}
 expr_ref expr_parser::expression() {
   const nested here(g_, depth_);
   auto out = binary_level(level_or);
@@ -136,6 +139,7 @@ expr_ref expr_parser::plain_expression() {
   return binary_level(level_or);
 }
 
+// expression {"," expression} [","]
 expr_ref expr_parser::expression_or_tuple() {
   const auto at = peek().at;
   auto first = expression();
@@ -151,6 +155,8 @@ expr_ref expr_parser::expression_or_tuple() {
   return out;
 }
 
+// A row of operands of the next level between this level's operators; `not` and `~` have rules of
+// their own.
 expr_ref expr_parser::binary_level(int level) {
   if (level == level_not) return inverted();
   if (level == level_concat) return concatenation();
@@ -165,6 +171,7 @@ expr_ref expr_parser::binary_level(int level) {
   return out;
 }
 
+// "not" not | comparison: it binds looser than comparisons, so `not a in b` is `not (a in b)`.
 expr_ref expr_parser::inverted() {
   if (!at_name("not")) return comparison();
   const nested here(g_, depth_);
@@ -174,6 +181,8 @@ expr_ref expr_parser::inverted() {
   return out;
 }
 
+// sum {("==" | "<" | ... | "in" | "not" "in") sum}. A chain is one node: each operand is computed
+// once.
 expr_ref expr_parser::comparison() {
   auto first = binary_level(level_add);
   expr_ref out;
@@ -214,6 +223,7 @@ expr_ref expr_parser::concatenation() {
   return out;
 }
 
+// ("-" | "+") unary | primary postfix filters
 expr_ref expr_parser::unary(bool with_filters) {
   const nested here(g_, depth_);
   expr_ref out;
@@ -230,6 +240,7 @@ expr_ref expr_parser::unary(bool with_filters) {
   return with_filters ? filters(std::move(out)) : std::move(out);
 }
 
+// A literal, a name or something in brackets. Jinja spells the constants in both cases.
 expr_ref expr_parser::primary() {
   const auto& t = peek();
   if (t.kind == token_kind::string) return string_literal();
@@ -257,6 +268,7 @@ expr_ref expr_parser::primary() {
   return out;
 }
 
+// {"." name | "." integer | "[" subscript "]" | "(" arguments ")"}
 expr_ref expr_parser::postfix(expr_ref subject) {
   for (;;) {
     if (at_symbol(".")) {
@@ -283,6 +295,7 @@ expr_ref expr_parser::postfix(expr_ref subject) {
   }
 }
 
+// expression | [start] ":" [stop] [":" [step]]; parts that are left out are null.
 expr_ref expr_parser::subscript(expr_ref subject) {
   auto out = make(expr_kind::item, take().at);
   adopt(*out, std::move(subject));
@@ -301,6 +314,7 @@ expr_ref expr_parser::subscript(expr_ref subject) {
   return out;
 }
 
+// Python's rules: positional ones, then named ones; * and ** spread a list and a dict.
 void expr_parser::arguments(expr& call) {
   expect_symbol("(");
   bool first = true;
@@ -350,6 +364,7 @@ expr_ref expr_parser::filters_of_captured() {
   return out;
 }
 
+// {"|" filter | "is" test | "(" arguments ")"}, in any order.
 expr_ref expr_parser::filters(expr_ref subject) {
   for (;;) {
     if (at_symbol("|")) {
@@ -383,6 +398,7 @@ expr_ref expr_parser::test(expr_ref subject) {
   return out;
 }
 
+// ["("] name or name.attribute {"," ...} [")"]; brackets inside brackets are not supported.
 expr_ref expr_parser::target() {
   // Names and attributes of a namespace; anything else cannot be assigned to.
   const auto one = [&] {

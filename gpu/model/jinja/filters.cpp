@@ -43,6 +43,7 @@ value truncated(guard& g, double real, const value& otherwise) {
   return static_cast<std::int64_t>(real);
 }
 
+/// Jinja's `int`: what is no number is the default, 0 unless given.
 value to_integer(guard& g, const value& in, const bound& a) {
   const value otherwise = a[0] == nullptr ? value(std::int64_t{0}) : *a[0];
   check_defined(g, in);
@@ -62,6 +63,7 @@ value to_integer(guard& g, const value& in, const bound& a) {
   return read_real(digits, real) ? truncated(g, real, otherwise) : otherwise;
 }
 
+/// Jinja's `float`, in the same way.
 value to_float(guard& g, const value& in, const bound& a) {
   const value otherwise = a[0] == nullptr ? value(0.0) : *a[0];
   check_defined(g, in);
@@ -73,6 +75,7 @@ value to_float(guard& g, const value& in, const bound& a) {
   return t != nullptr && read_real(plain_digits(**t), real) ? value(real) : otherwise;
 }
 
+/// Jinja's `round`; "common" rounds as Python does, the others towards one side.
 value rounded(guard& g, const value& in, const bound& a) {
   const auto digits = a[0] == nullptr ? 0 : integer(g, *a[0], "precision");
   const auto method = a[1] == nullptr ? std::string("common") : text_of(g, *a[1], "method").str();
@@ -100,6 +103,7 @@ value rounded(guard& g, const value& in, const bound& a) {
   return ((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / scale;
 }
 
+/// Jinja's `indent`: neither the first line nor empty ones, unless asked.
 value indented(guard& g, const text& in, const bound& a) {
   text margin;
   if (a[0] != nullptr && std::holds_alternative<text_ref>(*a[0])) {
@@ -128,6 +132,7 @@ value indented(guard& g, const text& in, const bound& a) {
   return make_text(g, std::move(out));
 }
 
+/// As transformers replaces it: json.dumps with these four. Jinja's own would escape for HTML.
 value to_json(guard& g, const value& v, const bound& a) {
   json_style style;
   style.ascii = a[0] != nullptr && truthy(*a[0]);
@@ -207,6 +212,7 @@ const filter value_filters[] = {
      [](guard& g, const value& v, const bound&) {
        return make_text(g, escaped(g, printed(g, v)));
      }},
+    // Also what is marked safe.
     {"forceescape", "",
      [](guard& g, const value& v, const bound&) {
        auto plain = printed(g, v);
@@ -229,6 +235,7 @@ const filter value_filters[] = {
      }},
     {"abs", "",
      [](guard& g, const value& v, const bound&) {
+       // As a difference or a sum with 0: what is no number fails, a bool becomes an integer.
        return arithmetic(g, order(g, v, std::int64_t{0}) < 0 ? "-" : "+", std::int64_t{0}, v);
      }},
     {"round", "precision method", rounded},

@@ -25,6 +25,7 @@ class lexer {
       data_before(open);
       if (open == source_.size()) break;
       at_ = open;
+      // find_open() has seen that it is there.
       const char kind = source_[open + 1];
       if (kind == '#')
         comment();
@@ -106,6 +107,7 @@ class lexer {
     auto at = at_ + 2;
     if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
     at = skip_blanks(at);
+    // An ordinary tag: its name is read as such.
     if (!starts(at, "raw")) return false;
     at = skip_blanks(at + 3);
     const bool trim = starts(at, "-%}");
@@ -155,6 +157,7 @@ class lexer {
     }
   }
 
+  /// Words, numbers, strings and symbols of Python, with `|` and `~` added.
   void one_token() {
     const auto begin = at_;
     const char c = source_[at_];
@@ -187,6 +190,7 @@ class lexer {
     push(token_kind::symbol, begin, source_.substr(begin, 1));
   }
 
+  /// Checked here already, because a closing `}}` counts only outside of brackets.
   void bracket(char c) {
     constexpr std::string_view opening = "([{", closing = ")]}";
     if (opening.find(c) != opening.npos) open_ += closing[opening.find(c)];

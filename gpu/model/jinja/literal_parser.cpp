@@ -16,6 +16,7 @@ expr_ref expr_parser::string_literal() {
   return out;
 }
 
+// Python's integers have no end; one that does not fit is refused rather than rounded.
 expr_ref expr_parser::number_literal() {
   const auto t = take();
   auto out = make(expr_kind::literal, t.at);
@@ -63,6 +64,7 @@ expr_ref expr_parser::list_literal() {
   return out;
 }
 
+// Keys are expressions: a bare name is a variable, as in Python.
 expr_ref expr_parser::dict_literal() {
   auto out = make(expr_kind::dict, take().at);
   while (!at_symbol("}")) {

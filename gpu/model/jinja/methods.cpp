@@ -18,6 +18,7 @@ const text& required_text(guard& g, const value* v, const char* what) {
   return text_of(g, *v, what);
 }
 
+/// str.startswith, str.endswith
 bool affix(guard& g, const text& self, const value* given, bool front) {
   if (given != nullptr) {
     // Python takes a tuple of texts: any of them will do.
@@ -49,6 +50,7 @@ value found_at(guard& g, const text& self, const bound& a, bool last, bool must)
   return std::int64_t{-1};
 }
 
+/// str.count: places that do not overlap.
 value counted(guard& g, const text& self, const bound& a) {
   const auto& wanted = required_text(g, a[0], "sub").str();
   // Between all characters and at both ends.
@@ -68,6 +70,7 @@ value split_lines(guard& g, const text& self, bool keep) {
   return make_list(g, std::move(out));
 }
 
+/// str.partition, str.rpartition: what is before, the separator, what is behind.
 value parted(guard& g, const text& self, const bound& a, bool last) {
   const auto& wanted = required_text(g, a[0], "sep").str();
   if (wanted.empty()) g.fail("partition: an empty separator");
@@ -105,6 +108,7 @@ value filled(guard& g, const text& self, const bound& a, char place) {
   return make_text(g, std::move(out));
 }
 
+/// str.zfill
 value zero_filled(guard& g, const text& self, const bound& a) {
   if (a[0] == nullptr) g.fail("zfill: width is missing");
   // Zeros go behind the sign.
@@ -117,6 +121,7 @@ value zero_filled(guard& g, const text& self, const bound& a) {
   return make_text(g, std::move(out));
 }
 
+/// str.removeprefix, str.removesuffix
 value without_affix(guard& g, const text& self, const bound& a, bool front) {
   const auto& gone = required_text(g, a[0], "the text to remove").str();
   const bool there = front ? self.str().starts_with(gone) : self.str().ends_with(gone);
@@ -251,6 +256,7 @@ value pair_list(guard& g, const dict& self) {
   return make_list(g, std::move(out), list_kind::view);
 }
 
+/// The methods that only read: a dict is shared by all that hold it.
 value dict_method(guard& g, const dict_ref& self, const std::string& name, const arguments& given) {
   if (name == "get") {
     const auto a = bound_arguments(g, name, "key default", given);
@@ -269,6 +275,7 @@ value dict_method(guard& g, const dict_ref& self, const std::string& name, const
   return make_list(g, std::move(out), list_kind::view);
 }
 
+/// The same for lists and tuples; Python's other sequences have none of these.
 value list_method(guard& g, const list_ref& self, const std::string& name, const arguments& given) {
   if (name != "index" && name != "count" && name != "copy")
     g.fail("a list has no method \"" + name + "\" here (lists cannot be changed)");
@@ -308,6 +315,7 @@ value marked(guard& g, const std::string& name, value made) {
   return make_list(g, std::move(parts), (*l)->kind);
 }
 
+/// Each reads the whole text at most a few times, so its size is what it costs.
 value text_method_result(guard& g, const text& self, const std::string& name,
                          const arguments& given) {
   g.charge(self.size());

@@ -44,6 +44,7 @@ class statement_parser {
     return out;
   }
 
+  /// Text, {{ an expression }} or a {% tag %} with all that belongs to it.
   std::unique_ptr<node> statement() {
     const auto t = in_.take();
     if (t.kind == token_kind::data) {
@@ -75,6 +76,7 @@ class statement_parser {
       out->inner = body_without_loops("endgeneration", word);
       return out;
     }
+    // Jinja's extension loopcontrols, which transformers has on.
     if (word.body == "break" || word.body == "continue") {
       if (loops_ == 0) in_.fail_at(word, std::string(word.body) + " outside of a loop");
       close();
@@ -102,6 +104,7 @@ class statement_parser {
     close();
   }
 
+  /// {% if a %} .. {% elif b %} .. {% else %} .. {% endif %}
   std::unique_ptr<node> conditional(const token& opened) {
     auto out = make(node_kind::branch, opened);
     for (;;) {
@@ -121,6 +124,7 @@ class statement_parser {
     return out;
   }
 
+  /// {% for x in y if z recursive %} .. {% else %} .. {% endfor %}
   std::unique_ptr<node> loop(const token& opened) {
     auto out = make(node_kind::loop, opened);
     out->target = in_.target();
@@ -144,6 +148,7 @@ class statement_parser {
     return out;
   }
 
+  /// {% set x = y %}, or {% set x | filter %} .. {% endset %}
   std::unique_ptr<node> assignment(const token& opened) {
     auto out = make(node_kind::assign, opened);
     out->target = in_.target();
@@ -160,6 +165,7 @@ class statement_parser {
     return out;
   }
 
+  /// (a, b=1) of a macro or a call block.
   void parameters(node& out) {
     in_.expect_symbol("(");
     while (!in_.at_symbol(")")) {
@@ -196,6 +202,7 @@ class statement_parser {
     in_.implied_names.merge(around);
   }
 
+  /// {% macro name(a, b=1) %} .. {% endmacro %}
   std::unique_ptr<node> macro(const token& opened) {
     auto out = make(node_kind::macro, opened);
     out->name = in_.expect_identifier("a macro's name");
@@ -205,6 +212,7 @@ class statement_parser {
     return out;
   }
 
+  /// {% call(a) f(..) %} .. {% endcall %}: the body is what f calls as caller(..).
   std::unique_ptr<node> call_block(const token& opened) {
     auto out = make(node_kind::call, opened);
     out->name = "caller";
@@ -218,6 +226,7 @@ class statement_parser {
     return out;
   }
 
+  /// {% filter upper | trim %} .. {% endfilter %}
   std::unique_ptr<node> filter_block(const token& opened) {
     auto out = make(node_kind::filtered, opened);
     out->subject = in_.filters_of_captured();
@@ -227,6 +236,7 @@ class statement_parser {
     return out;
   }
 
+  /// {% with a = 1, b = 2 %} .. {% endwith %}
   std::unique_ptr<node> with_block(const token& opened) {
     auto out = make(node_kind::with, opened);
     while (in_.peek().kind != token_kind::tag_end) {

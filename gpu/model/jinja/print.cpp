@@ -103,6 +103,7 @@ std::string repr_escape(char32_t code, char quote) {
                           : hex("\\U", code, 8);
 }
 
+/// Containers show their elements by repr(), so texts in them have quotes.
 void append_repr(guard& g, text& out, const value& v) {
   g.step();
   check_size(g, out);
@@ -146,6 +147,7 @@ struct json_writer {
   const json_style& style;
   text out;
 
+  /// With an indent each element stands on a line of its own.
   void line(int depth) {
     if (style.indent >= 0)
       out.append("\n" + std::string(static_cast<std::size_t>(style.indent * depth), ' '), true);
@@ -229,6 +231,7 @@ std::string float_text(double number) {
   return out;
 }
 
+// Python's str(): only a text shows without quotes, and undefined shows nothing.
 text printed(guard& g, const value& v) {
   struct visitor {
     guard& g;

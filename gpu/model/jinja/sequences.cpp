@@ -34,6 +34,7 @@ value path_of(guard& g, value from, const value& path) {
   return from;
 }
 
+/// A copy to change; values themselves are shared.
 std::vector<value> copied(guard& g, const value& v) {
   const auto all = elements(g, v);
   g.charge(all->items.size() * sizeof(value));
@@ -46,6 +47,7 @@ value lazily(guard& g, std::vector<value> items) {
   return make_list(g, std::move(items), list_kind::generator);
 }
 
+/// Undefined of nothing, so that a template may test for it.
 value first_or_last(guard& g, const value& in, bool first) {
   const auto* l = std::get_if<list_ref>(&in);
   // `first` takes one element and leaves the rest to be read.
@@ -58,6 +60,7 @@ value first_or_last(guard& g, const value& in, bool first) {
   return first ? all->items.front() : all->items.back();
 }
 
+/// A text stays a text; everything else is read once, backwards.
 value reversed(guard& g, const value& in) {
   auto items = copied(g, in);
   std::reverse(items.begin(), items.end());
@@ -95,12 +98,14 @@ value values_of(guard& g, const keyed& items) {
   return make_list(g, std::move(out));
 }
 
+/// sort(reverse, case_sensitive, attribute)
 value sorted(guard& g, const value& in, const bound& a) {
   auto items = keyed_items(g, in, unless_none(a[2]), is_set(a[1]));
   sort_by_key(g, items, is_set(a[0]));
   return values_of(g, items);
 }
 
+/// Pairs, by key unless `by` says value.
 value dict_sorted(guard& g, const value& in, const bound& a) {
   const auto* d = std::get_if<dict_ref>(&in);
   if (d == nullptr) g.fail(std::string("dictsort: ") + kind_of(in) + ", expected a dict");
@@ -115,6 +120,7 @@ value dict_sorted(guard& g, const value& in, const bound& a) {
   return values_of(g, items);
 }
 
+/// The first of equal ones, in the order of the input.
 value unique(guard& g, const value& in, const bound& a) {
   keyed kept;
   for (auto& one : keyed_items(g, in, unless_none(a[1]), is_set(a[0]))) {
@@ -140,6 +146,7 @@ value extreme(guard& g, const value& in, const bound& a, bool greatest) {
   return best->second;
 }
 
+/// From `start` on, with the operator + of what is added.
 value sum(guard& g, const value& in, const bound& a) {
   value out = a[1] == nullptr ? value(std::int64_t{0}) : *a[1];
   // Python refuses it, too.
@@ -153,6 +160,7 @@ value sum(guard& g, const value& in, const bound& a) {
   return out;
 }
 
+/// Sorted first, so that a group is never split; (name, items) for each.
 value grouped(guard& g, const value& in, const bound& a) {
   if (a[0] == nullptr) g.fail("groupby: attribute is missing");
   const auto name_of = [&](const value& v) {
@@ -176,6 +184,7 @@ value grouped(guard& g, const value& in, const bound& a) {
   return make_list(g, std::move(out));
 }
 
+/// Rows of `linecount`; the last is filled up where there is something to fill with.
 value batched(guard& g, const value& in, const bound& a) {
   const auto size = a[0] == nullptr ? 0 : integer(g, *a[0], "linecount");
   if (size < 1) g.fail("batch: linecount is " + std::to_string(size) + ", expected 1 or more");
@@ -197,6 +206,7 @@ value batched(guard& g, const value& in, const bound& a) {
   return lazily(g, std::move(out));
 }
 
+/// `items`, which takes undefined for an empty dict.
 value key_value_pairs(guard& g, const value& in) {
   if (is_undefined(in)) return lazily(g, {});
   if (!std::holds_alternative<dict_ref>(in))
@@ -236,6 +246,7 @@ value chosen(guard& g, const value& in, const arguments& given, bool by_attribut
   return lazily(g, std::move(out));
 }
 
+/// map(attribute=..) or map("filter", ..).
 value mapped(guard& g, const value& in, const arguments& given) {
   auto items = copied(g, in);
   if (given.positional.empty()) {

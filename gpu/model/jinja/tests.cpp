@@ -62,6 +62,7 @@ constexpr simple_test simple_tests[] = {
     {"even", [](guard& g, const value& v) { return leaves(g, v, std::int64_t{2}, 0); }},
 };
 
+// Jinja has several names for most of these, the operators among them: select("==", 1).
 struct binary_test {
   const char* names;  ///< between spaces
   bool (*holds)(guard&, const value&, const value&);
@@ -90,6 +91,7 @@ bool apply_test(guard& g, const std::string& name, const value& input, const arg
     return test.holds(g, input);
   }
   for (const auto& test : binary_tests) {
+    // An empty name would be found between any two blanks.
     if (name.empty() ||
         std::string_view(test.names).find(" " + name + " ") == std::string_view::npos)
       continue;

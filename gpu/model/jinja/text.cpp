@@ -16,6 +16,8 @@ void check_size(guard& g, const text& out) {
   }
 }
 
+/// str.split() without a separator: any run of white space is one, and none at the ends counts.
+/// With a limit the rest stays as it is, but for the blanks before it.
 value split_on_blanks(guard& g, const text& in, std::int64_t most) {
   std::vector<value> out;
   std::size_t start = 0;
@@ -77,6 +79,7 @@ std::size_t find_last_bytes(std::string_view hay, std::string_view needle) {
   return found == hay.npos ? found : hay.size() - found - needle.size();
 }
 
+// `characters` is a set, as in Python, not a prefix.
 text stripped(const text& in, const text* characters, bool left, bool right) {
   std::u32string set;
   if (characters != nullptr) {
@@ -198,6 +201,7 @@ text escaped(guard& g, const text& in) {
   return out;
 }
 
+// Each part as it prints; the separator keeps its own trust.
 text joined(guard& g, const std::vector<value>& parts, const text& separator) {
   text out;
   bool first = true;

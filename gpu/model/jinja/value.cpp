@@ -22,6 +22,7 @@ bool is_number(const value& v) {
          std::holds_alternative<double>(v);
 }
 
+/// What can be compared without surprise; Python would take tuples as well.
 void check_key(guard& g, const value& v) {
   if (!std::holds_alternative<text_ref>(v) && !std::holds_alternative<none>(v) && !is_number(v))
     g.fail(std::string("a dict's key is ") + kind_of(v) + ", expected a string or a number");
@@ -56,6 +57,7 @@ text text::part(std::size_t begin, std::size_t end) const {
   return out;
 }
 
+// Of the run that holds the byte at `offset`.
 std::size_t text::run_at(std::size_t offset) const {
   const auto found =
       std::upper_bound(runs_.begin(), runs_.end(), offset,
@@ -71,6 +73,7 @@ const value* dict::find(std::string_view wanted) const {
   return nullptr;
 }
 
+// Strings by their bytes, numbers by value: 1, 1.0 and true are one key in Python.
 const value* dict::find(guard& g, const value& wanted) const {
   if (const auto* name = std::get_if<text_ref>(&wanted)) return find((*name)->str());
   // No key is undefined.
@@ -166,6 +169,7 @@ void check_defined(guard& g, const value& v) {
   g.fail(what == nullptr ? "the value is undefined" : *what + " is undefined");
 }
 
+// Python's truth: nothing, zero and what is empty are false.
 bool truthy(const value& v) {
   struct visitor {
     bool operator()(const undefined&) const { return false; }
@@ -186,6 +190,7 @@ bool truthy(const value& v) {
   return std::visit(visitor{}, v);
 }
 
+// Python's ==: numbers by value, whatever their kind; everything else only within its kind.
 bool equal(guard& g, const value& a, const value& b) {
   g.step();
   const auto* left = std::get_if<std::int64_t>(&a);
@@ -217,6 +222,7 @@ bool equal(guard& g, const value& a, const value& b) {
   return is_undefined(a) || std::holds_alternative<none>(a);
 }
 
+// Python's <. Text goes by code points, which for UTF-8 is the order of its bytes.
 int order(guard& g, const value& a, const value& b) {
   check_defined(g, a);
   check_defined(g, b);
@@ -241,6 +247,7 @@ int order(guard& g, const value& a, const value& b) {
   g.fail(std::string("cannot order ") + kind_of(a) + " and " + kind_of(b));
 }
 
+// `in`: a part of a text, a key of a dict, an element of anything else.
 bool contains(guard& g, const value& container, const value& wanted) {
   if (const auto* t = std::get_if<text_ref>(&container)) {
     const auto& needle = text_of(g, wanted, "the left side of \"in\"").str();
