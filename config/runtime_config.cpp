@@ -13,6 +13,7 @@
 
 namespace troupe {
 
+// What no single option's range can say: settings that make no sense together.
 std::vector<std::string> runtime_config::contradictions() const {
   std::vector<std::string> out;
   if (const auto problem = host_problem(host); !problem.empty())
@@ -80,6 +81,7 @@ std::optional<std::uint64_t> parse_size(const std::string& text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+// For people: rounded to a tenth; exact_size() is the one that reads back.
 std::string format_size(std::uint64_t bytes) {
   constexpr std::array units{"bytes", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

@@ -32,6 +32,7 @@ class loader {
  public:
   explicit loader(loaded_config& out) : out_(out) {}
 
+  /// `where` is for messages, `origin` for --print-config.
   void take(const option_spec& spec, const given_value& value, const std::string& where,
             const std::string& origin) {
     // Every mistake is collected: a start tells all of them at once.
@@ -53,6 +54,7 @@ class loader {
     }
   }
 
+  /// Unknown names with our prefix are mistakes: a misspelt limit must not be ignored.
   void take_environment(const std::vector<std::string>& environment) {
     const auto prefix_length = std::string(prefix).size();
     std::vector<std::string> known,
@@ -105,6 +107,7 @@ std::string variable(const std::vector<std::string>& environment, const std::str
 
 }  // namespace
 
+// Of scripts and tests, which may be set in the same shell.
 const std::vector<std::string>& tool_variables() {
   static const std::vector<std::string> names{
       "TROUPE_BINARY",     "TROUPE_BENCH",  "TROUPE_CHAOS", "TROUPE_E2E_SCALE",

@@ -40,10 +40,12 @@ std::string bound(const option_spec& spec, double value) {
   return fmt::format("{:.15g}", value);
 }
 
+/// "70000 is outside 0..65535"
 std::string outside(const option_spec& spec, const std::string& value) {
   return value + " is outside " + range_text(spec);
 }
 
+/// "'x' is not a whole number, 0..65535"
 std::string not_a(const option_spec& spec, const given_value& given, const std::string& what) {
   const auto range = range_text(spec);
   return shown(given) + " is not " + what + (range.empty() ? "" : ", " + range);
@@ -278,6 +280,7 @@ std::string value_text(const option_spec& spec, const runtime_config& config) {
       spec.field);
 }
 
+// For messages and for --help alike.
 std::string range_text(const option_spec& spec) {
   if (is_flag(spec)) return "true or false";
   if (!spec.choices.empty()) {

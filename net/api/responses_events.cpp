@@ -55,6 +55,7 @@ std::string responses_events::part(const std::string& text) const {
   return out.close_object().take();
 }
 
+// The one output message; without content while it is only announced.
 std::string responses_events::item(const char* state, bool with_content) const {
   json_writer out;
   out.open_object().key("id").string(message_id_).key("type").string("message");
@@ -167,6 +168,7 @@ std::string responses_events::usage() const {
   return out.key("total_tokens").number(u.prompt + u.completion).close_object().take();
 }
 
+// Echoed, as OpenAI does: a client sees what was in force.
 void responses_events::put_request_fields(json_writer& out) const {
   out.key("model").string(model_).key("instructions");
   if (fields_.instructions) {

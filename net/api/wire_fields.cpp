@@ -20,6 +20,7 @@ void check_range(const api_field& field, double value) {
                                               shown, field.min, field.max));
 }
 
+/// After this the readers below need no checks of their own.
 void check_type(const api_field& field, dom::element value) {
   const auto need = [&](bool good, const char* wanted) {
     if (!good) throw wrong_type(field.name, wanted, value);
@@ -78,6 +79,7 @@ void check_unread_members(dom::object message, const std::string& at) {
 
 }  // namespace
 
+// The kind that came is named, not its value: that may be long or private.
 api_error wrong_type(const std::string& param, const char* wanted, dom::element got) {
   return invalid_value(param,
                        fmt::format("'{}' must be {}, not {}.", param, wanted, type_name(got)));
@@ -139,6 +141,7 @@ std::string wire_fields::model() const {
                   .code = "model_not_found"};
 }
 
+// The first is for single ids in a body, the second for keys of an object, which are texts there.
 token_id wire_fields::token(dom::element value, const std::string& param) const {
   const auto id = as_integer(value);
   if (!id) throw wrong_type(param, "a token id", value);

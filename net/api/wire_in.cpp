@@ -52,6 +52,7 @@ std::optional<std::uint32_t> read_max_tokens(const wire_fields& in, const char* 
   return static_cast<std::uint32_t>(value);
 }
 
+/// The two contradict each other: the answer could never end.
 void check_min_tokens(const core::generation_request& r) {
   if (r.decode.max_tokens && r.decode.min_tokens > *r.decode.max_tokens)
     throw invalid_value("min_tokens",
@@ -94,6 +95,7 @@ api_request read_chat(const wire_fields& in) {
   one.decode.max_tokens = read_max_tokens(in, limit, -1, false);
   check_min_tokens(one);
   const auto top = static_cast<std::int32_t>(in.integer("top_logprobs", 0));
+  // OpenAI: `logprobs` switches them on, `top_logprobs` says how many more.
   if (in.boolean("logprobs", false)) {
     one.decode.top_logprobs = top;
   } else if (top > 0) {
@@ -181,6 +183,7 @@ const char* prompt_field(api_kind kind) {
   return kind == api_kind::chat ? "messages" : kind == api_kind::completions ? "prompt" : "input";
 }
 
+// Once, at the start: configuration and model do not change.
 wire_limits limits_of(const runtime_config& config, const core::model_card& card) {
   wire_limits limits{config.served_model_names,
                      card.vocab,

@@ -74,6 +74,7 @@ class named_members {
   }
 
  private:
+  /// Not given: the fallback, or a mistake where there is none.
   std::uint64_t absent(const char* name, std::optional<std::uint64_t> fallback) const {
     if (!fallback)
       throw invalid_value(path(name), fmt::format("'{}' is required in '{}'.", path(name), field_));
@@ -173,6 +174,7 @@ core::deadlines_ms read_deadlines(const wire_fields& in) {
   return all;
 }
 
+/// Defaults are those of the struct, so that configuration and wire cannot differ.
 std::optional<confidence_stop> read_confidence(const wire_fields& in) {
   const auto value = in.get("stop_confidence");
   if (!value) return std::nullopt;
@@ -204,6 +206,7 @@ std::optional<std::int64_t> token_of_key(std::string_view key) {
   return id;
 }
 
+/// OpenAI's: ids as keys, -100 to 100 added to the logits.
 std::vector<std::pair<token_id, float>> read_bias(const wire_fields& in) {
   std::vector<std::pair<token_id, float>> all;
   const auto value = in.get("logit_bias");
@@ -251,6 +254,7 @@ sampling_params read_sampling(const wire_fields& in) {
   return p;
 }
 
+/// An empty salt is a salt: it shares with no request that has none.
 std::optional<std::string> read_salt(const wire_fields& in) {
   auto salt = in.text("cache_salt");
   if (salt && salt->size() > cache_salt_bytes_max)
@@ -261,6 +265,7 @@ std::optional<std::string> read_salt(const wire_fields& in) {
 
 }  // namespace
 
+// What /tokenize needs as well.
 core::generation_request wire_fields::text_request() const {
   core::generation_request r;
   r.add_special_tokens = boolean("add_special_tokens", true);

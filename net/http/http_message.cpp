@@ -31,6 +31,7 @@ bool iequals(std::string_view a, std::string_view b) {
          });
 }
 
+// By Beast's reading of RFC 9110 (5.6.1): empty members are passed over.
 std::optional<std::vector<std::string>> token_list(std::string_view value) {
   const http::opt_token_list tokens{{value.data(), value.size()}};
   if (!http::validate_list(tokens)) return std::nullopt;
@@ -63,6 +64,7 @@ bool http_request::is_upgrade() const {
   return connection && upgrade && lists(*connection, "upgrade") && lists(*upgrade, "websocket");
 }
 
+// What an error says in fields, beside its body.
 http_reply error_reply(const api_error& e) {
   http_reply reply{.status = e.status, .headers = {}, .body = error_body(e)};
   if (e.retry_after_s) reply.headers.emplace_back("Retry-After", std::to_string(*e.retry_after_s));

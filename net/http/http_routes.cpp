@@ -37,6 +37,7 @@ struct route_entry {
   answer (*run)(const call&);
 };
 
+/// A body that cannot be read is answered at once; a request goes on to the engine.
 template <class Parsed>
 answer reply_or_request(std::variant<Parsed, api_error> parsed) {
   if (auto* e = std::get_if<api_error>(&parsed)) return error_reply(*e);
@@ -57,6 +58,7 @@ answer responses(const call& c) {
   return reply_or_request(parse_responses(c.request.body, c.context.limits));
 }
 
+/// Each name that the model is served under is a card of its own.
 std::string card_json(const route_context& context, const std::string& name) {
   const auto& card = context.engine.card();
   json_writer out;
@@ -91,6 +93,7 @@ bool stalled(const core::engine_health& health, double limit_s) {
   return static_cast<double>(health.stalled_us) > limit_s * 1e6;
 }
 
+/// With the figures: a probe's log then tells a slow step from a dead device.
 http_reply stall_reply(const core::engine_health& health, double limit_s) {
   char since[48];
   std::snprintf(since, sizeof since, "%.1f s, limit %g s",
@@ -132,6 +135,7 @@ answer scrape(const call& c) {
   return reply;
 }
 
+/// The tools share a signature, so the table names each in its row.
 template <http_reply (*tool)(std::string_view, const core::generation_engine&, const wire_limits&)>
 answer token_route(const call& c) {
   // Copied: the request is gone when the worker has its turn. The context outlives all workers.
@@ -243,6 +247,7 @@ http_reply preflight(const http_request& request, const route_context& context,
   return reply;
 }
 
+/// The same for a missing and a wrong one.
 http_reply wrong_key() {
   return error_reply(
       {.status = 401, .message = "The API key is missing or wrong.", .code = "invalid_api_key"});
@@ -254,6 +259,8 @@ bool key_missing(const call& c, guard guarded, bool websocket) {
   return !key_is_valid(c.context.config.api_keys, presented_key(c.request, websocket));
 }
 
+/// Without a Content-Type the body is taken for what it must be: many a hand-made client sends
+/// none.
 bool is_json(const http_request& request) {
   const auto type = request.header("Content-Type");
   if (!type) return true;
@@ -386,6 +393,7 @@ routed route(const http_request& request, route_context& context) {
                                 .code = "unknown_url"})};
 }
 
+// From the table itself, so that a new row cannot be forgotten.
 std::vector<std::string> generating_routes() {
   std::vector<std::string> paths;
   for (const auto& entry : table)

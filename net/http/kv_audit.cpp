@@ -42,6 +42,7 @@ class part_collector {
   bool scheduler_ = false, allocator_ = false, mover_ = false;
 };
 
+/// null where no lease is held.
 void write_lease(json_writer& out, std::optional<core::lease_id> lease) {
   lease ? out.string(name_of(*lease)) : out.null();
 }
@@ -91,6 +92,7 @@ void write_allocator(json_writer& out, const core::kv_report& report, bool with_
   out.close_object();
 }
 
+/// One request as the scheduler sees it; times count back from the moment of its audit.
 void write_request(json_writer& out, const core::kv_request_view& r, core::time_us at) {
   out.open_object().key("id").number(r.id.value).key("state").string(r.state).key("lease");
   write_lease(out, r.lease);
@@ -111,6 +113,7 @@ void write_request(json_writer& out, const core::kv_request_view& r, core::time_
   out.close_array().close_object();
 }
 
+/// Also what is in flight: a step or a move names blocks that nobody may release yet.
 void write_scheduler(json_writer& out, const core::kv_scheduler_part& part) {
   out.open_object().key("requests").open_array();
   for (const auto& r : part.requests) write_request(out, r, part.at);
@@ -132,6 +135,7 @@ void write_scheduler(json_writer& out, const core::kv_scheduler_part& part) {
   out.close_array().key("ignored_events").number(part.ignored_events).close_object();
 }
 
+/// The host tier: copies of preempted requests, each under the lease it was copied from.
 void write_mover(json_writer& out, const core::kv_mover_part& part) {
   const auto& c = part.counts;
   out.open_object().key("total").number(c.total).key("used").number(c.used).key("filled").number(
@@ -158,12 +162,14 @@ void write_mover(json_writer& out, const core::kv_mover_part& part) {
       .close_object();
 }
 
+/// Engines that an embedding program brings need not have a probe.
 http_reply nothing_to_probe() {
   return error_reply(server_error("no_probe", "This engine has no debugging probe.", 503));
 }
 
 }  // namespace
 
+// `sound` and `problems` first: whoever looks in an emergency reads no further.
 std::string kv_report_json(const core::kv_report& report, bool with_blocks) {
   // Compared here, on the caller's thread: the engine does not stop for it.
   const auto problems = find_problems(report);
@@ -176,6 +182,7 @@ std::string kv_report_json(const core::kv_report& report, bool with_blocks) {
   return out.close_object().take();
 }
 
+// The query is checked as strictly as a body: a misspelt one would answer with everything.
 http_reply kv_audit(core::engine_probe* probe, std::string_view query,
                     std::chrono::milliseconds wait) {
   if (!query.empty() && query != "blocks=0" && query != "blocks=1")

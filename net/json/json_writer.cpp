@@ -81,6 +81,7 @@ void append_json_escaped(std::string& out, std::string_view text) {
   }
 }
 
+// Stricter than "no bad byte": a character that is cut at the end is not whole.
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t n = utf8_length(text);
@@ -126,6 +127,7 @@ json_writer& json_writer::number(float value) {
   return std::isfinite(value) ? raw(fmt::format("{}", value)) : null();
 }
 
+// Trusted to be JSON; only the comma before it is this writer's.
 json_writer& json_writer::raw(std::string_view json) {
   separate();
   out_ += json;

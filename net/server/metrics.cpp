@@ -58,6 +58,7 @@ double resident_bytes() {
   return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
+/// Prometheus' base unit of time.
 double seconds(std::uint64_t us) {
   return static_cast<double>(us) / 1e6;
 }
@@ -212,6 +213,7 @@ struct metrics::impl {
 };
 
 void metrics::impl::set_pool(const core::pool_record& pool) {
+  // Gauges are set, the counter catches up: records may arrive late but never go back.
   kv_total.Set(static_cast<double>(pool.total));
   kv_used.Set(static_cast<double>(pool.used));
   kv_cached.Set(static_cast<double>(pool.cached));
@@ -226,6 +228,8 @@ metrics::~metrics() = default;
 
 void metrics::on_end(const core::request_record& r) {
   auto& m = *impl_;
+  // Refused requests are counted and observed in no histogram: they have waited for nothing and
+  // computed nothing.
   m.finished[static_cast<std::size_t>(r.reason)]->Increment();
   if (r.reason == core::end_reason::refused) return;
   m.prompt_tokens.Increment(r.usage.prompt);
@@ -234,6 +238,7 @@ void metrics::on_end(const core::request_record& r) {
   m.request_generation.Observe(r.usage.completion);
   m.e2e.Observe(seconds(r.times.total_us));
   m.queue_time.Observe(seconds(r.times.queue_us));
+  // Ended before its first token: there is no such time, and 0 would count as a fast one.
   if (r.times.first_token_us == 0) return;
   m.first_token.Observe(seconds(r.times.first_token_us));
   m.prefill_time.Observe(seconds(r.times.prefill_us));
