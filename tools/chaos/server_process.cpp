@@ -94,9 +94,14 @@ std::string server_process::wait_ready(std::chrono::seconds timeout) {
   while (!facts_.contains("url")) {
     io_.run_one_for(std::chrono::milliseconds(50));
     io_.restart();
-    if (!out_.open || reaped())
+    if (!out_.open || reaped()) {
+      // Its output ends a little before the process does; -1: it lives on without one.
+      for (const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+           !reaped() && std::chrono::steady_clock::now() < soon;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       throw std::runtime_error(fmt::format("the server ended before it was ready (status {}):{}",
                                            reaped() ? WEXITSTATUS(status_) : -1, last_lines()));
+    }
     if (std::chrono::steady_clock::now() > until)
       throw std::runtime_error(
           fmt::format("the server printed no line with \"event\":\"ready\" and \"url\" within {} s "
