@@ -353,10 +353,6 @@ answer run(const route_entry& entry, const call& c) {
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<std::string> path_of(const http_request& request) {
   auto path = request.path();
   // Base URLs are often written with a slash at their end.

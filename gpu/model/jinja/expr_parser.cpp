@@ -20,13 +20,6 @@ class nested {
   int& depth_;
 };
 
-bool is_reserved(std::string_view name) {
-  for (const std::string_view word : {"and", "or", "not", "in", "is", "if", "else"}) {
-    if (name == word) return true;
-  }
-  return false;
-}
-
 // Tightest last; a level's operators group to the left.
 constexpr int level_or = 0, level_and = 1, level_not = 2, level_add = 3, level_concat = 4,
               level_multiply = 5, level_power = 6;
@@ -44,6 +37,13 @@ bool at_level(const token& t, int level) {
 }
 
 }  // namespace
+
+bool is_reserved(std::string_view name) {
+  for (const std::string_view word : {"and", "or", "not", "in", "is", "if", "else"}) {
+    if (name == word) return true;
+  }
+  return false;
+}
 
 const token& expr_parser::peek(std::size_t ahead) const {
   // The last token is `end`, so there is always one more to look at.
@@ -238,34 +238,6 @@ expr_ref expr_parser::unary(bool with_filters) {
   }
   out = postfix(std::move(out));
   return with_filters ? filters(std::move(out)) : std::move(out);
-}
-
-// A literal, a name or something in brackets. Jinja spells the constants in both cases.
-expr_ref expr_parser::primary() {
-  const auto& t = peek();
-  if (t.kind == token_kind::string) return string_literal();
-  if (t.kind == token_kind::integer || t.kind == token_kind::floating) return number_literal();
-  if (at_symbol("(")) return bracketed_tuple();
-  if (at_symbol("[")) return list_literal();
-  if (at_symbol("{")) return dict_literal();
-  if (t.kind != token_kind::name || is_reserved(t.body)) fail_unexpected("an expression");
-  const auto name = take();
-  auto out = make(expr_kind::literal, name.at);
-  if (name.body == "true" || name.body == "True") {
-    out->constant = true;
-  } else if (name.body == "false" || name.body == "False") {
-    out->constant = false;
-  } else if (name.body == "none" || name.body == "None") {
-    out->constant = none{};
-  } else {
-    out->kind = expr_kind::name;
-    out->name = name.body;
-    // Jinja decides by the names that a macro's body reads what the macro takes; parser.cpp
-    // collects them.
-    if (out->name == "caller" || out->name == "varargs" || out->name == "kwargs")
-      implied_names.insert(out->name);
-  }
-  return out;
 }
 
 // {"." name | "." integer | "[" subscript "]" | "(" arguments ")"}

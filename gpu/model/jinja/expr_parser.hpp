@@ -10,6 +10,9 @@
 
 namespace troupe::gpu::jinja {
 
+/// Words of the grammar, which are no names.
+bool is_reserved(std::string_view);
+
 class expr_parser {
  public:
   expr_parser(guard& g, std::vector<token> tokens) : g_(g), tokens_(std::move(tokens)) {}

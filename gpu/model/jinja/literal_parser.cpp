@@ -1,10 +1,39 @@
-// The literals of template expressions: strings, numbers, tuples, lists and dicts.
+// What a template expression begins with: a name, or a literal (strings, numbers, tuples, lists and
+// dicts).
 #include <algorithm>
 #include <charconv>
 
 #include "gpu/model/jinja/expr_parser.hpp"
 
 namespace troupe::gpu::jinja {
+
+// A literal, a name or something in brackets. Jinja spells the constants in both cases.
+expr_ref expr_parser::primary() {
+  const auto& t = peek();
+  if (t.kind == token_kind::string) return string_literal();
+  if (t.kind == token_kind::integer || t.kind == token_kind::floating) return number_literal();
+  if (at_symbol("(")) return bracketed_tuple();
+  if (at_symbol("[")) return list_literal();
+  if (at_symbol("{")) return dict_literal();
+  if (t.kind != token_kind::name || is_reserved(t.body)) fail_unexpected("an expression");
+  const auto name = take();
+  auto out = make(expr_kind::literal, name.at);
+  if (name.body == "true" || name.body == "True") {
+    out->constant = true;
+  } else if (name.body == "false" || name.body == "False") {
+    out->constant = false;
+  } else if (name.body == "none" || name.body == "None") {
+    out->constant = none{};
+  } else {
+    out->kind = expr_kind::name;
+    out->name = name.body;
+    // Jinja decides by the names that a macro's body reads what the macro takes; parser.cpp
+    // collects them.
+    if (out->name == "caller" || out->name == "varargs" || out->name == "kwargs")
+      implied_names.insert(out->name);
+  }
+  return out;
+}
 
 expr_ref expr_parser::string_literal() {
   auto out = make(expr_kind::literal, peek().at);

@@ -61,8 +61,7 @@ std::string json_escape(char32_t code, bool ascii) {
       break;
   }
   // ensure_ascii keeps what is printable in ASCII, so DEL is escaped as well.
-  if (code < 0x20 || (ascii && code > 0x7E && code <= 0xFFFF))
-    return hex("\\u", code, 4);
+  if (code < 0x20 || (ascii && code > 0x7E && code <= 0xFFFF)) return hex("\\u", code, 4);
   if (!ascii || code <= 0xFFFF) return {};
   // Beyond the basic plane: a pair of surrogates.
   const auto above = code - 0x10000;
