@@ -225,7 +225,7 @@ std::string responses_events::object() const {
   out.key("output").open_array();
   if (end_) {
     out.raw(item(status_name(), true));
-  // What the client has been sent of the item must not vanish from the final object.
+    // What the client has been sent of the item must not vanish from the final object.
   } else if (status_ == status::failed && begun_) {
     out.raw(item("incomplete", true));
   }

@@ -70,7 +70,7 @@ void append_json_escaped(std::string& out, std::string_view text) {
     const std::size_t n = utf8_length(text);
     if (n == 1) {
       append_ascii(out, text.front());
-    // A token may end within a character, and JSON must be UTF-8 (RFC 8259, 8.1).
+      // A token may end within a character, and JSON must be UTF-8 (RFC 8259, 8.1).
     } else if (n == 0) {
       out += replacement_character;
     } else {
