@@ -1,6 +1,7 @@
 #include "actors/embedding/prewarm.hpp"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -41,7 +42,11 @@ class letter_engine final : public core::generation_engine {
     if (text == "hang")
       elsewhere = std::jthread([this] { stop.request_stop(); });
     else if (text == "late")
-      elsewhere = std::jthread([sink, how] { sink.lock()->end(how); });
+      elsewhere = std::jthread([sink, how] {
+        // Most likely the wait has begun by then; what must become true does not depend on it.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        sink.lock()->end(how);
+      });
     else
       sink.lock()->end(how);
     return std::make_shared<handle>(*this);
