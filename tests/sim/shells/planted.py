@@ -4,6 +4,7 @@
 A planted shell is compiled beside the build and linked in front of it, so neither the sources nor the build change.
 
   planted.py BUILD_DIR [--only NAME] [--jobs N]
+  planted.py --texts                              only that each fault's text is in its source, once: a moment
 
 Prints one line per fault: found or not, after how many runs, by which rule. Exit code 1 if one is not found, or if the
 simulator complains of the shells as they are.
@@ -18,26 +19,26 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-SCHEDULER, SESSION, ALLOCATOR, EXECUTOR, MOVER = (
-    f"actors/{role}_actor.cpp" for role in ("scheduler", "session", "allocator", "executor", "mover"))
-CHOICE = "actors/session/session_choice.cpp"
+SCHEDULER, ALLOCATOR, EXECUTOR, MOVER = (
+    f"actors/{role}_actor.cpp" for role in ("scheduler", "allocator", "executor", "mover"))
+SERVED = "actors/scheduler/served_sessions.cpp"
+SESSION, CHOICE = "actors/session/session_actor.cpp", "actors/session/session_choice.cpp"
 
 # name, file, text, replacement
 FAULTS = [
     ("the death of a session is ignored", SCHEDULER,
      "      close(core::cancel{request, core::end_reason::session_crash, now()});", "      (void)request;"),
-    ("sessions are not monitored", SCHEDULER, "    if (choices.empty()) self->monitor(session);\n", ""),
+    ("sessions are not monitored", SERVED, "  if (of_session.empty()) scheduler_->monitor(session);\n", ""),
     ("a session that ended is not forgotten", SCHEDULER,
-     "    to_session(request, x);\n    forget(request);\n  }\n  void perform(core::reserve",
+     "    to_session(request, x);\n    sessions.forget(request);\n  }\n  void perform(core::reserve",
      "    to_session(request, x);\n  }\n  void perform(core::reserve"),
-    ("the address of a session that ended is kept", SCHEDULER,
-     "    by_address.erase(others);\n", ""),
-    ("a session that ended is still monitored", SCHEDULER,
-     "    self->demonitor(address);\n    by_address.erase(others);\n", ""),
-    ("started is sent with every step", SCHEDULER, "std::exchange(found->second.started, true)", "found->second.started"),
+    ("the address of a session that ended is kept", SERVED, "  by_address_.erase(others);\n", ""),
+    ("a session that ended is still monitored", SERVED,
+     "  scheduler_->demonitor(address);\n  by_address_.erase(others);\n", ""),
+    ("started is sent with every step", SCHEDULER, "std::exchange(found->started, true)", "found->started"),
     ("a second cancel is passed on only when it is the first", SCHEDULER,
-     "      found->second.cancel_seen_at = event.seen_at;\n    apply(event);",
-     "      return void(found->second.cancel_seen_at = event.seen_at);\n    apply(event);"),
+     "      found->cancel_seen_at = event.seen_at;\n    apply(event);",
+     "      return void(found->cancel_seen_at = event.seen_at);\n    apply(event);"),
     ("the timer is set once", SCHEDULER, "        state->ticking = false;\n", ""),
     ("a parked copy is not dropped", SCHEDULER, "    if (neighbours.mover) self->send(neighbours.mover, x);\n  }\n"
      "  void perform(core::preempted", "  }\n  void perform(core::preempted"),
@@ -54,7 +55,7 @@ FAULTS = [
      "    if (!machine_.finished()) *client_.phase = core::life_phase::decode;",
      "    *client_.phase = core::life_phase::decode;"),
     ("a delivered piece gives no credit", SESSION,
-     "        state->pass([&] { state->choice.on_delivered(state->now()); });\n", "        (void)state;\n"),
+     "[&](auto& choice) { choice.on_delivered(state->now()); }", "[](auto&) {}"),
     ("a stalled reader is not reported", CHOICE,
      "  to_scheduler_.emplace_back(core::reader_stalled{client_.id});\n", ""),
     ("a resumed reader is not reported", CHOICE,
@@ -82,6 +83,17 @@ FAULTS = [
 ]
 
 
+def misplaced():
+    """The faults that cannot be planted, because their source has changed or moved."""
+    problems = []
+    for name, file, old, _ in FAULTS:
+        source = ROOT / file
+        times = source.read_text().count(old) if source.exists() else 0
+        if times != 1:
+            problems.append(f"{name}: its text is {times} times in {file}, must be there once")
+    return problems
+
+
 def output_of(command, **more):
     return subprocess.run(command, check=True, capture_output=True, text=True, **more).stdout
 
@@ -96,12 +108,9 @@ class Build:
         lines = output_of(["ninja", "-C", str(self.folder), "-t", "commands", "troupe-simulate"]).splitlines()
         self.link = next(line for line in reversed(lines) if " -o bin/troupe-simulate " in line)
 
-    def planted(self, target, name, file, old, new):
+    def planted(self, target, _, file, old, new):
         """Compiles `file` with the fault and links a simulator with it."""
-        text = (ROOT / file).read_text()
-        if text.count(old) != 1:
-            raise ValueError(f"{name}: its text occurs {text.count(old)} times in {file}, must be once")
-        text = text.replace(old, new)
+        text = (ROOT / file).read_text().replace(old, new)
         source = target.with_suffix(".cpp")
         source.write_text(text)
         words = shlex.split(self.compile[str(ROOT / file)]["command"])
@@ -110,7 +119,7 @@ class Build:
         for flag in ("-MT", "-MF"):
             if flag in words:
                 words[words.index(flag) + 1] = str(target.with_suffix(".d"))
-        subprocess.run([*words, "-Wno-error", "-O1", "-g0"], check=True, cwd=self.folder)
+        subprocess.run([*words, "-w", "-O1", "-g0"], check=True, cwd=self.folder)
         link = self.link.replace(" -o bin/troupe-simulate ", f" {target.with_suffix('.o')} -o {target} -s ")
         subprocess.run(link, shell=True, check=True, cwd=self.folder)
 
@@ -122,13 +131,20 @@ def simulate(program, jobs):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("build")
-    options.add_argument("--only", help="faults whose name has this in it")
-    options.add_argument("--jobs", type=int, default=2)
-    options.add_argument("--compile-only", metavar="FOLDER", help="leave the planted programs there and run none")
-    options.add_argument("--programs", metavar="FOLDER", help="run the planted programs of --compile-only")
-    options = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", nargs="?", help="a build folder that holds bin/troupe-simulate")
+    parser.add_argument("--texts", action="store_true", help="only look whether each fault can be planted")
+    parser.add_argument("--only", help="faults whose name has this in it")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--compile-only", metavar="FOLDER", help="leave the planted programs there and run none")
+    parser.add_argument("--programs", metavar="FOLDER", help="run the planted programs of --compile-only")
+    options = parser.parse_args()
+    if not options.texts and not options.build:
+        parser.error("which build? (or --texts)")
+    problems = misplaced()
+    if problems or options.texts:
+        print("\n".join(problems) or f"{len(FAULTS)} faults can be planted")
+        sys.exit(1 if problems else 0)
     build = Build(options.build)
     missed = 0
     with tempfile.TemporaryDirectory() as scratch:
