@@ -132,7 +132,7 @@ asio::awaitable<void> campaign::look_before() {
     tally_.blocks_leaked = 0;
   }
   if (page.value(names.steps)) tally_.tokens_for_nobody = 0;
-  tally_.idle_limit_ms = settings_.idle_limit_ms.value_or(settings_.max_step_ms + beyond_step_ms);
+  tally_.idle_limit_ms = idle_limit_ms(settings_.idle_limit_ms, settings_.max_step_ms, {});
 }
 
 /// Behind the solo answers: a server may not tell of its pool before the first request has used it.
@@ -256,8 +256,8 @@ asio::awaitable<bool> campaign::wave() {
   victims.insert(victims.end(), last.begin(), last.end());
   for (const auto& one : victims) {
     end.killed_at_the_end += one->release();
-    if (one->struck()) end.last_kill = std::max(end.last_kill, one->gone_at());
-    if (one->over() && !one->struck()) end.last_answer = std::max(end.last_answer, one->gone_at());
+    if (one->struck()) end.kill(one->gone_at());
+    if (one->over() && !one->struck()) end.answer(one->gone_at());
   }
   for (const auto& one : neighbours) one->release();
   for (std::size_t i = 0; i < neighbours.size(); ++i) judge_neighbour(i, *neighbours[i]);

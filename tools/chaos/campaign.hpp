@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/chaos/client.hpp"
+#include "tools/chaos/idle_time.hpp"
 #include "tools/chaos/kill_matrix.hpp"
 #include "tools/chaos/settings.hpp"
 #include "tools/chaos/tally.hpp"
@@ -23,9 +24,6 @@ namespace troupe::chaos {
 
 using api_client::http_exchange;
 using api_client::metrics_page;
-
-/// What the server gets beyond the step under way.
-inline constexpr double beyond_step_ms = 50;
 
 class campaign {
  public:
@@ -40,11 +38,6 @@ class campaign {
 
  private:
   using clients = std::vector<std::shared_ptr<client>>;
-  struct end_of_wave {
-    clock::time_point last_kill{};
-    clock::time_point last_answer{};      // of a client that survived its moment
-    std::uint32_t killed_at_the_end = 0;  // clients whose request may have been under way then
-  };
 
   asio::awaitable<void> look_before();
   asio::awaitable<void> take_solo_answers();

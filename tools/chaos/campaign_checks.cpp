@@ -107,23 +107,19 @@ asio::awaitable<bool> campaign::settle(const end_of_wave& end) {
   co_return true;
 }
 
-/// Counts from the last kill, or from the last answer of a client that survived, if that came
-/// later: until then the server had work to do. The step under way at the last kill was one of this
-/// wave's: no longer than its longest.
 void campaign::judge_idle_time(const end_of_wave& end, const metrics_page& page) {
-  if (end.last_kill == clock::time_point{}) return;
-  const double ms = ms_between(std::max(end.last_kill, end.last_answer), clock::now());
-  tally_.idle_ms.push_back(ms);
-  double limit = tally_.idle_limit_ms;
-  const auto longest = last_idle_page_
-                           ? page.largest_since(*last_idle_page_, settings_.metrics.step_seconds)
-                           : std::nullopt;
-  if (longest && !settings_.idle_limit_ms)
-    limit = std::max(limit, *longest * 1000 + beyond_step_ms);
-  if (ms <= limit) return;
+  const auto ms = end.ms_until(clock::now());
+  if (!ms) return;
+  tally_.idle_ms.push_back(*ms);
+  auto longest = last_idle_page_
+                     ? page.largest_since(*last_idle_page_, settings_.metrics.step_seconds)
+                     : std::nullopt;
+  if (longest) *longest *= 1000;
+  const double limit = idle_limit_ms(settings_.idle_limit_ms, settings_.max_step_ms, longest);
+  if (*ms <= limit) return;
   ++tally_.late_waves;
   tally_.fail(
-      fmt::format("{}: idle {:.0f} ms after the last kill, limit {:.0f} ms", where(), ms, limit));
+      fmt::format("{}: idle {:.0f} ms after the last kill, limit {:.0f} ms", where(), *ms, limit));
 }
 
 void campaign::judge_books(const metrics_page& page) {

@@ -63,7 +63,7 @@ def test_requests_that_were_cancelled_are_counted_apart_and_are_no_errors(server
     assert 0 < server.disconnects() - left <= counts["cancelled"]
 
 
-def test_D11_an_open_loop_with_slow_readers_writes_json_words_and_a_plot(server, tmp_path):
+def test_an_open_loop_with_slow_readers_writes_json_words_and_a_plot(server, tmp_path):
     done = run("serve", server.url, "--rate", 20, "--requests", 8, "--max-tokens", 6, "--prompt-words", 8, "--slow-share", 0.4, "--slow-bytes-per-s", 4000,
                "--json", tmp_path / "load.json", "--plot", tmp_path / "load.svg", "--slo-ttft-ms", 60000, "--slo-tpot-ms", 0.0001)
     result = json.loads((tmp_path / "load.json").read_text())

@@ -30,7 +30,7 @@ def run(*arguments, timeout_s=1800):
     return subprocess.run([chaos, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s)
 
 
-def test_D10_a_sound_server_survives_every_way_to_die(serve):
+def test_a_sound_server_survives_every_way_to_die(serve):
     server = serve("--max-num-seqs", 16, "--num-kv-blocks", 96)
     done = run(server.url, "--kills", 150, "--seed", 5, "--rss-pid", server.process.pid, *ANY_SPEED)
     report = json.loads(done.stdout)
