@@ -44,6 +44,15 @@ struct machine_alone {
   }
 };
 
+/// Requests 1 to `answers`, seeds 100 on.
+inline submit group_of(std::uint32_t answers, std::uint32_t prompt_tokens,
+                       std::uint32_t max_tokens) {
+  auto s = make_submit(1, prompt_tokens, max_tokens);
+  s.decode.sampling.seed = 100;
+  for (std::uint32_t i = 1; i < answers; ++i) s.tails.push_back({request_id{1 + i}, 100 + i});
+  return s;
+}
+
 /// Its prompt, one block long, is granted the block of its number; the first step with it is in
 /// flight.
 inline void start_one(machine_alone& a, const submit& s) {

@@ -214,3 +214,23 @@ TEST_CASE("scheduler: states that differ in names, counters and the time of day 
   };
   CHECK(digest_after(false) == digest_after(true));
 }
+
+TEST_CASE("scheduler: a prompt that is only scored may fill the pool to its last token", "[core]") {
+  auto limits = roomy_limits();
+  limits.num_blocks = 2;
+  scheduler_world w(limits);
+  const auto scored = [](std::uint64_t id, std::uint32_t prompt_tokens, std::uint32_t max_tokens) {
+    auto s = make_submit(id, prompt_tokens, max_tokens);
+    s.score_prompt = true;
+    return s;
+  };
+  w.send(scored(1, 33, 0));
+  CHECK(w.client(1).refusal.why == refusal::kv_capacity);
+  w.send(scored(2, 32, 1));
+  CHECK(w.client(2).refusal.why == refusal::kv_capacity);
+  w.send(scored(3, 32, 0));
+  w.run();
+  CHECK(w.client(3).end.why == end_reason::length);
+  CHECK(w.client(3).scores.size() == 31);
+  w.require_whole();
+}

@@ -167,6 +167,15 @@ TEST_CASE("prompt_reading: a prompt that is only scored may fill the context", "
   CHECK(std::holds_alternative<reading::read_slice>(unlimited.on_begin(1 << 30, start)));
 }
 
+TEST_CASE("prompt_reading: a context of one token is a limit", "[core]") {
+  auto one = limits();
+  one.context = 1;
+  one.wants_answer = false;
+  prompt_reading fits(one), too_long(one);
+  CHECK(std::holds_alternative<reading::read_slice>(fits.on_begin(1, start)));
+  CHECK(std::holds_alternative<reading::refuse>(too_long.on_begin(2, start)));
+}
+
 TEST_CASE("prompt_reading: states that differ in what comes next have different hashes", "[core]") {
   reading_places places;
   const auto digest = [](const prompt_reading& x, time_us now) {
