@@ -1,6 +1,7 @@
 // Forms of a request that HTTP allows and few clients use.
 #include <catch2/catch.hpp>
 
+#include "net/http/http_parser.hpp"
 #include "tests/net/test_client.hpp"
 
 using namespace troupe;
@@ -101,14 +102,17 @@ TEST_CASE("http forms: D4 a folded header line is 400, however it is cut", "[net
 }
 
 TEST_CASE("http forms: D4 a body that looks folded is a body", "[net]") {
-  running_server s;
-  const std::string request =
-      post("/v1/completions", "\r\n {\r\n\t\"prompt\":\r\n \"x\"}\r\n\r\n ");
-  for (const std::size_t cut : {request.size(), request.find("\r\n\r\n") + 2,
-                                request.find("\r\n\r\n") + 3, std::size_t{1}}) {
-    CAPTURE(cut);
-    test_client c{s.port};
-    for (std::size_t at = 0; at < request.size(); at += cut) c.send(request.substr(at, cut));
-    CHECK(c.read_reply().status == 200);
+  // The second follows the head's empty line as a fold would follow a field.
+  for (const char* body :
+       {"\r\n {\r\n\t\"prompt\":\r\n \"x\"}\r\n\r\n ", " {\r\n\t\"prompt\":\r\n \"x\"}"}) {
+    const std::string request = post("/v1/completions", body);
+    for (std::size_t cut = 1; cut < request.size(); ++cut) {
+      CAPTURE(body, cut);
+      net::http_parser parser{8192, 8192};
+      std::string input = request.substr(0, cut);
+      CHECK(parser.feed(input) != net::parse_state::failed);
+      input += request.substr(cut);
+      CHECK(parser.feed(input) == net::parse_state::done);
+    }
   }
 }
