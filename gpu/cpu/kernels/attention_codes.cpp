@@ -23,12 +23,17 @@ template <int N, int G, bool FourBit>
 TROUPE_INLINE void score_groups(const attention_params& p, tile_state& s, const split_range& split,
                                 std::uint32_t first, std::uint32_t j, std::uint32_t group) {
   const std::uint8_t* k[G];
-  const std::byte* q = s.q_wide[first];
+  const std::byte *q = s.q_wide[first], *ahead[G];
   constexpr std::size_t stride = sizeof(s.q_wide[0]);
+  // V comes behind K. It is asked for line by line, as K is read: a burst would hold that up.
+  const bool fetches = j == 0;
+  const std::size_t ahead_bytes = group_bytes(p, p.kv.value);
+  const std::size_t ahead_step = ahead_bytes * (FourBit ? 8 : 4) / p.head_dim;
   sum_part acc[G][N][sum_parts];
 #pragma GCC unroll 4
   for (int g = 0; g < G; ++g) {
-    if (j == 0) fetch_piece(p, split, group + g + fetch_ahead);
+    ahead[g] = piece(p, split, group + g + fetch_ahead);
+    if (fetches && p.kv.value.scaled()) fetch(ahead[g] + ahead_bytes);
     const std::uint32_t t = split.first + 16 * (group + g);
     k[g] = reinterpret_cast<const std::uint8_t*>(key_head(p, t)) +
            t % p.kv.block_size / 16 * group_bytes(p, p.kv.key);
@@ -46,6 +51,8 @@ TROUPE_INLINE void score_groups(const attention_params& p, tile_state& s, const 
         load_line(k[g], low[g]);
       }
       k[g] += 64;
+      for (std::size_t at = 0; fetches && at < ahead_step; at += 64) fetch(ahead[g] + at);
+      ahead[g] += ahead_step;
     }
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i) {
@@ -109,12 +116,16 @@ void scores(const attention_params& p, tile_state& s, const split_range& split, 
   }
 }
 
-/// The softmax of one query in the whole split, its weights times V's scales as wide numbers.
+/// The softmax of one query, of `count`, in the whole split, its weights times V's scales as wide
+/// numbers. Half of the K behind the split is asked for meanwhile, the rest as V is read.
 TROUPE_INLINE void widen_weights(const attention_params& p, tile_state& s, const split_range& split,
-                                 std::uint32_t j) {
+                                 std::uint32_t j, std::uint32_t count) {
   const std::uint32_t valid = s.valid[j];
   vf most = zero(), check = zero();
   for (std::uint32_t t = 0; t < valid; t += 16) {
+    if (t % 32 == 0 && t / 32 % count == j) {
+      fetch_piece(p, split, split.groups + t / 16 + fetch_ahead);
+    }
     const vf weight = soften_query<true>(s, j, t, load(value_scales(p, split.first + t)));
     most = max(most, abs(weight));
     check = add(check, weight);  // NaN if any is
@@ -149,7 +160,9 @@ TROUPE_INLINE void weigh_lines(const attention_params& p, tile_state& s, const s
   }
   const std::byte* weight = s.weight_wide[j];
   for (std::uint32_t group = 0; 4 * group < fours; ++group) {
-    if (fetches) fetch_piece(p, split, split.groups + group + fetch_ahead);
+    if (fetches && group % 2 == 1) {
+      fetch_piece(p, split, split.groups + group + fetch_ahead);
+    }
     const std::uint32_t t = split.first + 16 * group;
     const std::uint8_t* v = reinterpret_cast<const std::uint8_t*>(value_head(p, t)) +
                             t % p.kv.block_size / 4 * step + at;
@@ -210,7 +223,7 @@ std::uint32_t weigh_some(const attention_params& p, tile_state& s, const split_r
 template <bool FourBit>
 void values(const attention_params& p, tile_state& s, const split_range& split, std::uint32_t,
             std::uint32_t count) {
-  for (std::uint32_t j = 0; j < count; ++j) widen_weights(p, s, split, j);
+  for (std::uint32_t j = 0; j < count; ++j) widen_weights(p, s, split, j, count);
   for (std::uint32_t j = 0; j < count;) j += weigh_some<FourBit>(p, s, split, j, count - j);
 }
 
