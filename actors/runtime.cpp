@@ -151,6 +151,7 @@ std::vector<std::shared_ptr<core::generation>> runtime::submit_choices(
   if (choices.empty()) return {};
   const auto request = std::make_shared<const core::generation_request>(std::move(asked));
   std::vector<choice_client> clients;
+  clients.reserve(choices.size());
   for (const auto& choice : choices)
     clients.push_back({core::request_id{++impl_->last_request}, request, choice.seed, choice.sink,
                        std::make_shared<std::atomic<core::life_phase>>(core::life_phase::queued),
@@ -213,8 +214,8 @@ bool runtime::wait_stopped(std::chrono::milliseconds at_most) const {
   return impl_->gauges->wait_over(at_most);
 }
 
-void runtime::when_stopped(std::function<void()> call) {
-  impl_->gauges->on_over(std::move(call));
+void runtime::when_stopped(const std::function<void()>& call) {
+  impl_->gauges->on_over(call);
 }
 
 struct runtime_access {

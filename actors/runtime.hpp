@@ -60,7 +60,7 @@ class runtime final : public core::generation_engine {
   /// Waits until no request is left after drain() or stop(). False: the time was over first.
   bool wait_stopped(std::chrono::milliseconds at_most) const;
   /// `call` comes from an actor's thread when wait_stopped() has become true; at once if it is.
-  void when_stopped(std::function<void()> call);
+  void when_stopped(const std::function<void()>& call);
 
   const core::scheduler_limits& limits() const;
 

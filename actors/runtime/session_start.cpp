@@ -58,6 +58,7 @@ std::vector<std::shared_ptr<core::generation>> start_session(
     runtime_actors& actors, const session_context& context,
     const std::vector<choice_client>& clients) {
   std::vector<std::shared_ptr<core::generation>> handles;
+  handles.reserve(clients.size());
   const auto session = actors.spawn(session_actor, context, clients);
   if (session) caf::anon_send(session, protocol::begin{});
   for (const auto& client : clients) {

@@ -31,7 +31,7 @@ bool scheduler_gauges::wait_over(std::chrono::milliseconds at_most) {
   return over_changed_.wait_for(lock, at_most, [this] { return stopped || failed; });
 }
 
-void scheduler_gauges::on_over(std::function<void()> call) {
+void scheduler_gauges::on_over(const std::function<void()>& call) {
   bool over = false;
   {
     const std::lock_guard lock(over_mutex_);

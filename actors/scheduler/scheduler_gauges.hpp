@@ -24,7 +24,7 @@ struct scheduler_gauges {
   void set_over(std::atomic<bool>& flag);
   /// Until one of the two is set. False: the time was over first.
   bool wait_over(std::chrono::milliseconds at_most);
-  void on_over(std::function<void()>);
+  void on_over(const std::function<void()>&);
 
  private:
   std::mutex over_mutex_;

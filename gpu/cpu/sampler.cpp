@@ -38,6 +38,7 @@ std::vector<std::pair<token_id, float>> likeliest(const float* logits, std::uint
   }
   std::sort_heap(heap.begin(), heap.end(), first);
   std::vector<std::pair<token_id, float>> out;
+  out.reserve(heap.size());
   for (const token_id token : heap) {
     out.emplace_back(token, static_cast<float>(logits[token] - log_total));
   }

@@ -41,8 +41,8 @@ generation_reply::generation_reply(route_context& context, api_request request,
   prompts_ = std::move(request.prompts);
 }
 
-void generation_reply::start(std::weak_ptr<event_receiver> receiver) {
-  exchange_.start(std::exchange(prompts_, {}), n_, std::move(receiver));
+void generation_reply::start(const std::weak_ptr<event_receiver>& receiver) {
+  exchange_.start(std::exchange(prompts_, {}), n_, receiver);
 }
 
 void generation_reply::on_event(std::size_t choice, generation_event event) {

@@ -29,7 +29,7 @@ class generation_reply {
  public:
   generation_reply(route_context&, api_request, std::uint64_t serial, reply_port&);
 
-  void start(std::weak_ptr<event_receiver>);
+  void start(const std::weak_ptr<event_receiver>&);
   void on_event(std::size_t choice, generation_event);
   void on_written(std::size_t choice);
   /// The connection is over. Cancels what still runs.

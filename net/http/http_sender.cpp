@@ -83,7 +83,7 @@ void http_sender::send_whole(http_reply reply) {
   if (has_body && method_ != "HEAD") message += reply.body;
   reply_ended_ = true;
   // A whole reply is never dropped: it is there already, and no other one waits behind it.
-  queue_.push_always(std::move(message));
+  queue_.push_always(message);
   write();
 }
 
@@ -106,7 +106,7 @@ void http_sender::send_stream_head(header_list extra) {
 
 void http_sender::send_chunk(std::string data, std::size_t credit) {
   if (chunked_) data = fmt::format("{:x}\r\n{}\r\n", data.size(), data);
-  if (queue_.push(std::move(data), credit) == push_result::dropped) {
+  if (queue_.push(data, credit) == push_result::dropped) {
     // Posted, because the reply that calls here is destroyed by what follows.
     asio::post(socket_.get_executor(), [this, alive = events_.hold()] {
       events_.on_send_failed(core::end_reason::slow_reader);

@@ -15,7 +15,7 @@ exchange::~exchange() {
 }
 
 void exchange::start(std::vector<core::generation_request> prompts, std::uint32_t n,
-                     std::weak_ptr<event_receiver> receiver) {
+                     const std::weak_ptr<event_receiver>& receiver) {
   std::vector<std::weak_ptr<core::generation>> handles;
   for (auto& prompt : prompts) {
     const auto first = choices_.size();

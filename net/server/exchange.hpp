@@ -21,7 +21,7 @@ class exchange {
 
   /// Submits `n` choices of each prompt; they differ in their seeds alone.
   void start(std::vector<core::generation_request> prompts, std::uint32_t n,
-             std::weak_ptr<event_receiver>);
+             const std::weak_ptr<event_receiver>&);
 
   // An event of the engine; false: the choice has ended already, ignore it.
   bool on_accepted(std::size_t choice);

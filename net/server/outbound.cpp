@@ -4,7 +4,7 @@
 
 namespace troupe::net {
 
-push_result outbound::push(std::string frame, std::size_t credit) {
+push_result outbound::push(const std::string& frame, std::size_t credit) {
   // An empty queue takes any frame: a single one larger than the limit must still be sendable.
   if (!empty() && bytes() + frame.size() > bytes_max_) return push_result::dropped;
   waiting_ += frame;

@@ -21,9 +21,9 @@ class outbound {
   void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
 
   static constexpr std::size_t no_credit = static_cast<std::size_t>(-1);
-  push_result push(std::string frame, std::size_t credit = no_credit);
+  push_result push(const std::string& frame, std::size_t credit = no_credit);
   /// For heads and whole replies, whose size is limited elsewhere.
-  void push_always(std::string frame) { waiting_ += frame; }
+  void push_always(const std::string& frame) { waiting_ += frame; }
 
   /// Everything that waits becomes the one write in flight. False when a write is in flight or
   /// nothing waits.

@@ -16,7 +16,7 @@ namespace {
 using steady = std::chrono::steady_clock;
 using namespace troupe::core;
 
-constexpr std::uint32_t sequences = 32, prompt_tokens = 2000, block_size = 16;
+constexpr std::uint32_t sequences = 32, prompt_tokens = 2000;
 constexpr int warm_steps = 50, measured_steps = 400;
 
 class decoding_scheduler {
@@ -92,6 +92,7 @@ class decoding_scheduler {
 double bench_scheduler_step_us() {
   decoding_scheduler work;
   std::vector<double> us;
+  us.reserve(measured_steps);
   for (int i = 0; i < measured_steps; ++i) us.push_back(work.step());
   std::sort(us.begin(), us.end());
   return us[us.size() / 2];

@@ -113,8 +113,8 @@ struct started {
 /// One runtime over the model, with random prompts.
 class bench_runtime {
  public:
-  bench_runtime(std::shared_ptr<const gpu::loaded_model> model, const gpu::backend_options& options,
-                const runtime_config& config)
+  bench_runtime(const std::shared_ptr<const gpu::loaded_model>& model,
+                const gpu::backend_options& options, const runtime_config& config)
       : vocab_(model->config.vocab),
         engine_(config, model, gpu::make_backend(model, options), watcher_,
                 [](const std::string& what) {

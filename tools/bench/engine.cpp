@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "tools/bench/bench.hpp"
 #include "tools/bench/build_facts.hpp"
@@ -170,7 +171,7 @@ void print_words(const engine_figures& f, const engine_options& wanted,
 
 void bench_engine(const std::string& path, gpu::backend_options options,
                   const engine_options& wanted, const std::string& command, bool json) {
-  const auto figures = measure(path, options, wanted);
+  const auto figures = measure(path, std::move(options), wanted);
   if (!json) {
     print_words(figures, wanted, command);
     if (figures.profile.on) fmt::print("{}", profile_words(figures.profile));

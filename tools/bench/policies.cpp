@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 #include "tools/bench/apart_backend.hpp"
 #include "tools/bench/bench.hpp"
@@ -288,7 +289,7 @@ class policy_bench {
 
 void bench_policies(const std::string& path, gpu::backend_options options,
                     const policy_options& wanted, const std::string& command, bool json) {
-  policy_bench bench(path, options, wanted);
+  policy_bench bench(path, std::move(options), wanted);
   const auto facts = facts_of_run(command);
   nlohmann::ordered_json all = {{"date", facts.date},
                                 {"machine", facts.machine},

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "tools/chaos/campaign.hpp"
 #include "tools/chaos/report.hpp"
@@ -53,7 +54,7 @@ void run_to_end(asio::io_context& io, campaign& all, bool progress_shown) {
   bool done = false;
   std::exception_ptr failed;
   asio::co_spawn(io, all.run(), [&](std::exception_ptr error) {
-    failed = error;
+    failed = std::move(error);
     done = true;
   });
   while (!done) io.run_one();

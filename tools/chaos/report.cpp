@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,7 +22,7 @@ double quantile(std::vector<double> values, double share) {
 }
 
 double rounded(double value) {
-  return static_cast<double>(static_cast<long long>(value * 100 + 0.5)) / 100;
+  return std::round(value * 100) / 100;
 }
 
 json or_null(const std::optional<double>& value) {

@@ -13,8 +13,6 @@
 #include <system_error>
 #include <thread>
 
-extern char** environ;
-
 namespace troupe::chaos {
 namespace {
 

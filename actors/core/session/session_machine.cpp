@@ -51,7 +51,7 @@ void session_machine::on(const refused& m, session_effects& out) {
   quit(out);
 }
 
-void session_machine::on_prompt(std::string text, std::vector<token_piece> pieces,
+void session_machine::on_prompt(const std::string& text, std::vector<token_piece> pieces,
                                 session_effects& out) {
   if (finished_ || cancelled_) return;
   pending_bytes_ += text.size();
@@ -79,9 +79,9 @@ void session_machine::on_token(decoded_token t, time_us now, session_effects& ou
   if (matcher_.matched() || repetition) {
     generation_end end;
     if (matcher_.matched()) {
-      conclude_stop(end, std::move(text));
+      conclude_stop(end, text);
     } else {
-      show(std::move(text), everything);
+      show(text, everything);
       end.reason = end_reason::stop_repetition;
       conclude_text(end, t.tail);
     }
@@ -89,7 +89,7 @@ void session_machine::on_token(decoded_token t, time_us now, session_effects& ou
     finish(std::move(end), out);
     return;
   }
-  show(std::move(text), everything);
+  show(text, everything);
   deliver_if_possible(out);
   watch_reader(out);
 }
@@ -159,7 +159,7 @@ token_usage session_machine::usage() const {
 
 // ---- text out
 
-void session_machine::show(std::string text, std::uint64_t cut) {
+void session_machine::show(const std::string& text, std::uint64_t cut) {
   shown_ += text.size();
   pending_bytes_ += text.size();
   pending_.text += text;
@@ -179,10 +179,10 @@ void session_machine::release_pieces(std::uint64_t ready_up_to, std::uint64_t st
 
 // Releases the text before the stop (or up to its end, when it is included), with the pieces that
 // have a part in it.
-void session_machine::conclude_stop(generation_end& end, std::string text) {
+void session_machine::conclude_stop(generation_end& end, const std::string& text) {
   end.reason = end_reason::stop_string;
   end.stop_string = matcher_.matched();
-  show(std::move(text), everything);
+  show(text, everything);
   release_pieces(everything, shown_);
 }
 
@@ -193,11 +193,11 @@ void session_machine::conclude_text(generation_end& end, const std::string& tail
   auto text = matcher_.push(tail, completion_tokens_ > options_.min_tokens);
   if (!matcher_.matched()) text += matcher_.flush();
   if (!matcher_.matched()) {
-    show(std::move(text), everything);
+    show(text, everything);
     release_pieces(everything, everything);
   } else if (natural(end.reason)) {
     end.stop_token.reset();
-    conclude_stop(end, std::move(text));
+    conclude_stop(end, text);
   } else {
     generation_end unused;
     conclude_stop(unused, std::move(text));

@@ -68,7 +68,7 @@ class session_machine {
   void on(const admitted&, session_effects&);
   void on(const refused&, session_effects&);
   /// The echoed prompt (a delta with prompt = true), before any token.
-  void on_prompt(std::string text, std::vector<token_piece> pieces, session_effects&);
+  void on_prompt(const std::string& text, std::vector<token_piece> pieces, session_effects&);
   void on_token(decoded_token, time_us now, session_effects&);
   /// `tail`: what the detokenizer still held.
   void on(const ended&, std::string tail, session_effects&);
@@ -93,11 +93,11 @@ class session_machine {
     bool operator==(const waiting_piece&) const = default;
   };
 
-  void show(std::string text, std::uint64_t cut);
+  void show(const std::string& text, std::uint64_t cut);
   void release_pieces(std::uint64_t ready_up_to, std::uint64_t start_below);
   void deliver_if_possible(session_effects&);
   void ask_cancel(end_reason why, time_us seen_at, session_effects&);
-  void conclude_stop(generation_end&, std::string text);
+  void conclude_stop(generation_end&, const std::string& text);
   void conclude_text(generation_end&, const std::string& tail);
   bool repeats(token_id);
   void finish(generation_end, session_effects&);

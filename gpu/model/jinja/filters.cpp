@@ -45,7 +45,7 @@ value truncated(guard& g, double real, const value& otherwise) {
 
 /// Jinja's `int`: what is no number is the default, 0 unless given.
 value to_integer(guard& g, const value& in, const bound& a) {
-  const value otherwise = a[0] == nullptr ? value(std::int64_t{0}) : *a[0];
+  value otherwise = a[0] == nullptr ? value(std::int64_t{0}) : *a[0];
   check_defined(g, in);
   if (a[1] != nullptr && integer(g, *a[1], "base") != 10) g.fail("int: only base 10 is supported");
   if (const auto* d = std::get_if<double>(&in)) return truncated(g, *d, otherwise);
@@ -65,7 +65,7 @@ value to_integer(guard& g, const value& in, const bound& a) {
 
 /// Jinja's `float`, in the same way.
 value to_float(guard& g, const value& in, const bound& a) {
-  const value otherwise = a[0] == nullptr ? value(0.0) : *a[0];
+  value otherwise = a[0] == nullptr ? value(0.0) : *a[0];
   check_defined(g, in);
   if (std::holds_alternative<double>(in)) return in;
   if (std::holds_alternative<std::int64_t>(in) || std::holds_alternative<bool>(in))

@@ -137,15 +137,15 @@ value make_list(guard& g, std::vector<value> items, list_kind kind) {
 value make_dict(guard& g, std::vector<std::pair<value, value>> entries) {
   auto out = std::make_shared<dict>();
   g.charge(entries.size() * sizeof(entries[0]) + 64);
-  for (auto& [key, v] : entries) {
+  for (auto& entry : entries) {
     g.step(1 + out->entries.size() / 64);  // looking for the key
-    check_defined(g, key);
-    out->depth = std::max(out->depth, depth_of(v) + 1);
-    if (const auto* same = out->find(g, key))
+    check_defined(g, entry.first);
+    out->depth = std::max(out->depth, depth_of(entry.second) + 1);
+    if (const auto* same = out->find(g, entry.first))
       // This dict is still being made: nobody else has seen it.
-      *const_cast<value*>(same) = std::move(v);
+      *const_cast<value*>(same) = std::move(entry.second);
     else
-      out->entries.emplace_back(std::move(key), std::move(v));
+      out->entries.push_back(std::move(entry));
   }
   g.check_depth(out->depth);
   return dict_ref(std::move(out));

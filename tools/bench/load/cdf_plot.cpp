@@ -109,19 +109,21 @@ class panel_picture {
 }  // namespace
 
 std::string svg_of(const std::string& title, std::vector<cdf_panel> panels) {
-  const auto rows = static_cast<double>((panels.size() + 1) / 2);
+  const std::size_t rows = (panels.size() + 1) / 2;  // of two panels
   auto out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
       "height=\"{1:g}\">\n"
       "<style>text{{font:11px sans-serif;fill:#333}}.title{{font-weight:bold}}.grid{{stroke:#ddd}}"
       ".curve{{fill:none;stroke:#1f6fb2;stroke-width:1.5}}circle{{fill:#c23b22}}</style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      2 * width, rows * height + head);
+      2 * width, static_cast<double>(rows) * height + head);
   out += label(left, 20, "start", title, " class=\"title\"");
-  for (std::size_t i = 0; i < panels.size(); ++i)
-    out += panel_picture(panels[i], static_cast<double>(i % 2) * width,
-                         head + static_cast<double>(i / 2) * height)
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const std::size_t column = i % 2, row = i / 2;
+    out += panel_picture(panels[i], static_cast<double>(column) * width,
+                         head + static_cast<double>(row) * height)
                .svg();
+  }
   return out + "</svg>\n";
 }
 

@@ -137,7 +137,7 @@ class call_in_progress : public std::enable_shared_from_this<call_in_progress> {
     end("cancelled", {});
   }
 
-  void end(std::string fault, std::string detail) {
+  void end(std::string fault, const std::string& detail) {
     if (over_) return;
     over_ = true;
     record_.ended = steady::now();
