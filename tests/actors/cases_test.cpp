@@ -52,6 +52,7 @@ TEST_CASE(
   world w(32, with_host_tier(1));
   auto first = w.start(ask(long_prompt(40), 30));
   REQUIRE(first.sink->wait_end());  // fills the prefix cache
+  REQUIRE(w.watcher.wait([&] { return w.watcher.ends.size() == 1; }));
   w.hold();
   auto running = w.start(ask({40, 41}, 20));
   std::vector<world::running> queued;
@@ -193,6 +194,7 @@ TEST_CASE("runtime: C053 cancel, death and shutdown reach a session that is floo
   settings.max_outbound_bytes = 4096;
   settings.reader_stall_timeout_s = how == 3 ? 0.2 : 0;
   world w(256, settings);
+  w.device->step_time = 1ms;  // 900 steps: the sessions' word that nobody reads comes long before
   std::vector<world::running> all;
   for (int i = 0; i < 4; ++i) {
     auto request = ask({40 + i}, 900);  // far from done when they leave, on any machine
