@@ -200,7 +200,7 @@ void session_machine::conclude_text(generation_end& end, const std::string& tail
     conclude_stop(end, text);
   } else {
     generation_end unused;
-    conclude_stop(unused, std::move(text));
+    conclude_stop(unused, text);
   }
 }
 
