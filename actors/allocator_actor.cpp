@@ -3,6 +3,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <memory>
+#include <optional>
 
 #include "actors/core/blocks/block_ledger.hpp"
 #include "actors/fail_stop.hpp"
@@ -71,6 +72,14 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
   auto state = std::make_shared<allocator>(
       allocator{core::block_ledger(options), forget_release, 0, watcher});
   watcher->on_pool(state->record());
+  // Of a lease that goes on. None: it did not hold them.
+  const auto part_back = [=](core::lease_id lease, std::optional<std::uint32_t> usable,
+                             const char* broken) {
+    if (!usable) report_violation(*state->watcher, broken);
+    if (usable.value_or(0) == 0) return;
+    state->watcher->on_pool(state->record());
+    self->send(scheduler, core::released{lease, *usable, true});
+  };
   return {
       [=](const core::reserve& ask) {
         if (auto given = state->ledger.reserve(ask)) {
@@ -87,19 +96,18 @@ protocol::allocator_actor::behavior_type allocator_actor(protocol::allocator_act
         if (auto given = state->ledger.fork(ask)) {
           state->watcher->on_pool(state->record());
           self->send(scheduler, core::granted{ask.child, std::move(given->blocks), given->cached,
-                                              given->source});
+                                              std::move(given->sources)});
         } else {
           self->send(scheduler, core::denied{ask.child});
         }
       },
       [=](const core::drop_source& copied) {
-        const auto usable = state->ledger.drop_source(copied.lease);
-        if (!usable)
-          report_violation(*state->watcher,
-                           "a lease gave back a source block that it does not keep");
-        if (usable.value_or(0) == 0) return;
-        state->watcher->on_pool(state->record());
-        self->send(scheduler, core::released{copied.lease, *usable, true});
+        part_back(copied.lease, state->ledger.drop_source(copied.lease),
+                  "a lease gave back a source block that it does not keep");
+      },
+      [=](const core::trim& ask) {
+        part_back(ask.lease, state->ledger.trim(ask),
+                  "a lease gave back rows of a layer group that it does not hold");
       },
       [=](const core::publish& computed) {
         if (!state->ledger.publish(computed))

@@ -20,8 +20,10 @@ gpu::step_batch to_batch(core::step_plan& plan, std::uint32_t block_size) {
     gpu::sequence_slice slice;
     slice.key = item.request.value;
     slice.start = item.start;
-    if (item.copy_from)
-      slice.copies.push_back({*item.copy_from, item.blocks[item.start / block_size]});
+    const auto groups = item.copy_from.size();
+    for (std::size_t g = 0; g < groups; ++g)
+      slice.copies.push_back(
+          {item.copy_from[g], item.blocks[item.start / block_size * groups + g]});
     for (const auto& tail : item.tails) slice.tails.push_back({tail.request.value, tail.seed});
     slice.tokens = std::move(item.tokens);
     slice.blocks = std::move(item.blocks);

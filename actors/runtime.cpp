@@ -102,13 +102,14 @@ runtime::runtime(std::unique_ptr<impl> parts, std::function<void(const std::stri
   // The actors report when they first run, which may be after the first scrape: what is known now
   // is reported now.
   core::pool_record whole;
-  whole.total = x.limits.num_blocks;
+  const auto blocks = x.limits.num_blocks * x.limits.groups();
+  whole.total = blocks;
   x.watcher->on_pool(whole);
   if (x.host) x.watcher->on_host_tier({x.host->slots(), 0, 0});
   const auto scheduler = x.actors.spawn(scheduler_actor, x.limits, x.gauges, x.watcher);
   x.context.scheduler = scheduler;
-  const core::ledger_options pool{x.limits.num_blocks, x.limits.block_size,
-                                  x.limits.prefix_caching};
+  const core::ledger_options pool{blocks, x.limits.block_size, x.limits.prefix_caching,
+                                  x.limits.groups()};
   x.allocator = x.actors.spawn(allocator_actor, pool, x.forget_release, scheduler, x.watcher);
   // Detached: a step blocks its thread, and a worker of CAF's pool must never block.
   const auto executor =

@@ -111,6 +111,7 @@ struct scheduler {
   void perform(core::reserve& x) { self->send(neighbours.allocator, x); }
   void perform(core::fork_lease& x) { self->send(neighbours.allocator, x); }
   void perform(core::drop_source& x) { self->send(neighbours.allocator, x); }
+  void perform(core::trim& x) { self->send(neighbours.allocator, x); }
   void perform(core::publish& x) { self->send(neighbours.allocator, std::move(x)); }
   /// Release latency counts from when the cause was seen, so a preempted request, which lives on,
   /// has none.

@@ -187,7 +187,7 @@ kv_format grouped_format(const kv_types& types, std::vector<std::vector<std::uin
   out.head_dim = head_dim;
   std::uint32_t first = 0;
   for (auto& layers : groups) {
-    out.groups.push_back({std::move(layers), first, num_blocks});
+    out.groups.push_back({std::move(layers), 0, first, num_blocks});
     first += num_blocks;
   }
   return out;

@@ -63,9 +63,12 @@ struct layer_ends {
 layer_ends read_precise_layers(const std::string& text, std::uint64_t layers);
 
 /// Layers of one cache policy: they share a block table. Block ids are unique over all groups, each
-/// group has a range of them.
+/// group has a range of them, and all ranges are equally long.
 struct kv_layer_group {
   std::vector<std::uint32_t> layers;  ///< of the model, ascending
+  /// How many tokens these layers look back over, the token itself included; 0: over all. Blocks
+  /// that the window has passed are given back.
+  std::uint32_t window = 0;
   std::uint32_t first_block = 0;
   std::uint32_t blocks = 0;
   bool operator==(const kv_layer_group&) const = default;

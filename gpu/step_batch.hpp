@@ -29,7 +29,9 @@ struct sequence_slice {
   std::uint64_t key = 0;         ///< the caller's tag, copied to the result
   std::uint32_t start = 0;       ///< tokens already in the KV cache
   std::vector<token_id> tokens;  ///< at least one
-  /// Block table; blocks.size() * block_size >= start + tokens.size().
+  /// Block table, row by row: for each block_size tokens one block of each layer group. It reaches
+  /// to start + tokens.size(). The largest value marks a block that was given back, because the
+  /// group's window has passed its tokens.
   shared_sequence<std::uint32_t> blocks;
   /// Carried out before any slice of the step computes: how a sequence takes over the partly filled
   /// last block of another (a fork). `to` is a block that this slice writes in this step. `from` is

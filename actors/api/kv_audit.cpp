@@ -65,15 +65,14 @@ struct problem_finder {
   }
 
   /// Every block the scheduler would name in a plan belongs to that lease. While a reserve is in
-  /// flight the allocator may be one block ahead.
+  /// flight the allocator may be ahead.
   void scheduler_leases() {
     for (const auto& r : report.scheduler.requests) {
       if (!r.lease || !r.blocks) continue;
       const auto& there = leases[*r.lease];
       const bool all = std::all_of(r.blocks->begin(), r.blocks->end(),
                                    [&](auto b) { return there.contains(b); });
-      if (!all || there.size() < r.blocks->size() ||
-          there.size() > r.blocks->size() + (r.asking ? 1 : 0))
+      if (!all || there.size() < r.blocks->size() || there.size() > r.blocks->size() + r.asking)
         note("lease " + name_of(*r.lease) + " has " + std::to_string(r.blocks->size()) +
              " blocks for the scheduler and " + std::to_string(there.size()) +
              (all ? "" : " different ones") + " for the allocator");
@@ -82,16 +81,16 @@ struct problem_finder {
 
   /// Only a lease that still has to copy a block keeps it.
   void copy_sources() {
-    std::map<lease_id, block_id> kept;
+    std::map<lease_id, std::set<block_id>> kept;
     for (std::size_t b = 0; b < report.allocator.blocks.size(); ++b)
       for (const auto lease : report.allocator.blocks[b].copied_by)
-        kept[lease] = static_cast<block_id>(b);
+        kept[lease].insert(static_cast<block_id>(b));
     for (const auto& r : report.scheduler.requests) {
-      if (!r.lease || !r.source) continue;
-      const auto there = kept.find(*r.lease);
-      if (there == kept.end() || there->second != *r.source)
-        note("lease " + name_of(*r.lease) + " is to copy block " + std::to_string(*r.source) +
-             ", which the allocator does not keep for it");
+      if (!r.lease) continue;
+      for (const auto source : r.sources)
+        if (!kept[*r.lease].contains(source))
+          note("lease " + name_of(*r.lease) + " is to copy block " + std::to_string(source) +
+               ", which the allocator does not keep for it");
     }
   }
 

@@ -67,8 +67,8 @@ struct kv_request_view {
   std::optional<lease_id> lease;
   std::optional<std::vector<block_id>> blocks;  ///< none: not known (not granted yet, or retiring)
   std::uint32_t computed = 0;                   ///< tokens in them
-  bool asking = false;               ///< a reserve is in flight: the allocator may be a block ahead
-  std::optional<block_id> source;    ///< copied before its next step
+  std::uint32_t asking = 0;          ///< blocks of a reserve in flight: the allocator may be ahead
+  std::vector<block_id> sources;     ///< copied before its next step, one of each layer group
   std::optional<request_id> leader;  ///< whose prefill it waits for
   std::optional<lease_id> copy;      ///< on the host tier
   std::uint32_t copy_blocks = 0;

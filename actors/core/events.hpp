@@ -89,6 +89,10 @@ struct ended {
 
 // ---- scheduler <-> allocator (one FIFO path, so a release always follows its reserve)
 
+/// In a block table: the layer group looks back over a window that has passed these tokens, and
+/// their block was given back.
+inline constexpr block_id no_block = 0xffff'ffff;
+
 /// Prefixes are shared only within one scope. Model, tokenizer, KV type and block size would belong
 /// here too, but are the same for a whole cache.
 struct cache_scope {
@@ -105,28 +109,36 @@ struct prefix_query {
 };
 struct reserve {
   lease_id lease;
-  std::uint32_t count = 0;             ///< blocks, those found in the cache included
-  std::uint32_t keep_free = 0;         ///< blocks that must stay free or evictable
+  std::uint32_t count = 0;             ///< blocks of each layer group, those found in the cache too
+  std::uint32_t keep_free = 0;         ///< of each group: how many must stay free or evictable
   std::optional<prefix_query> prefix;  ///< none: no lookup, and the lease publishes nothing
 };
 /// The new lease `child` begins with what `parent` has computed: it shares the parent's first
-/// `shared` blocks, which are full, and gets one of its own for what follows. Answered as a
-/// reserve.
+/// `shared` rows, which are full, and gets one of its own for what follows. A row is one block of
+/// each layer group. Answered as a reserve.
 struct fork_lease {
   lease_id parent, child;
-  std::uint32_t shared = 0;  ///< blocks
-  /// The parent's next block is computed in part. Its first tokens have to be copied, so the child
+  std::uint32_t shared = 0;  ///< rows
+  /// The parent's next row is computed in part. Its first tokens have to be copied, so the child
   /// keeps it from being given away until `drop_source`.
   bool copies = false;
-  std::uint32_t keep_free = 0;  ///< blocks that must stay free or evictable
+  std::uint32_t keep_free = 0;  ///< of each group: how many must stay free or evictable
   bool operator==(const fork_lease&) const = default;
 };
 /// The child has its copy.
 struct drop_source {
   lease_id lease;
 };
-/// These blocks of the lease are computed: block first, first + 1, ... hold these tokens (a
-/// multiple of the block size).
+/// The layers of this group never look at the tokens of the lease's first `rows` rows again: its
+/// blocks of them go back while the lease lives on.
+struct trim {
+  lease_id lease;
+  std::uint32_t group = 0;
+  std::uint32_t rows = 0;
+  bool operator==(const trim&) const = default;
+};
+/// These rows of the lease are computed: row first, first + 1, ... hold these tokens (a multiple of
+/// the block size).
 struct publish {
   lease_id lease;
   std::uint32_t first = 0;
@@ -145,9 +157,9 @@ struct audit {
 };
 struct granted {
   lease_id lease;
-  std::vector<block_id> blocks;
-  std::uint32_t cached = 0;             /* leading blocks */
-  std::optional<block_id> source = {};  ///< of a fork that copies
+  std::vector<block_id> blocks;        ///< row by row, one of each layer group
+  std::uint32_t cached = 0;            /* leading rows */
+  std::vector<block_id> sources = {};  ///< of a fork that copies: one of each group
 };
 struct denied {
   lease_id lease;
@@ -155,7 +167,7 @@ struct denied {
 struct released {
   lease_id lease;
   std::uint32_t blocks = 0;
-  bool source_only = false;  ///< the lease itself goes on
+  bool goes_on = false;  ///< the lease keeps the rest: a copied source, or trimmed blocks
 };
 /// An audit quarantined so many blocks: the pool is smaller from now on.
 struct lost {
@@ -191,16 +203,18 @@ struct moved {
 
 // ---- scheduler <-> executor
 
-/// The blocks a request holds, in the order of its tokens. A plan shares the request's own table:
-/// it grows at its end only, and what a plan has seen of it does not change.
+/// The blocks a request holds, row by row in the order of its tokens, each row one block of each
+/// layer group; no_block: trimmed. A plan shares the request's own table: what a plan has seen of
+/// it does not change.
 using block_table = shared_sequence<block_id>;
 
 /// What is the same from step to step (options, history, blocks) is shared with the request; only
 /// `tokens` is made for the step.
 struct plan_item {
   request_id request;
-  /// Before anything of the step is computed, this block is copied into the one that holds `start`.
-  std::optional<block_id> copy_from;
+  /// Before anything of the step is computed, these blocks, one of each layer group, are copied
+  /// into the row that holds `start`. Empty: nothing is copied.
+  std::vector<block_id> copy_from;
   std::uint32_t start = 0;       ///< tokens already computed
   std::vector<token_id> tokens;  ///< those to compute now
   block_table blocks;

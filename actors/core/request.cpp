@@ -25,12 +25,11 @@ std::uint64_t span(time_us from, time_us to) {
 
 void add_holding(state_hash& h, const holding& x) {
   h.add(x.lease).add_blocks(x.blocks).add(x.computed).add(x.published).add(x.grow).add(x.alone);
-  h.add(x.source.has_value());
-  if (x.source) h.add_block(*x.source);
+  h.add(x.trimmed).add_blocks(x.sources);
 }
 
 void add_copy(state_hash& h, const parked_copy& x) {
-  h.add(x.lease).add(x.computed).add(x.blocks);
+  h.add(x.lease).add(x.computed).add(x.blocks).add(x.trimmed);
 }
 
 void add_transfer(state_hash& h, const transfer& x) {
@@ -235,7 +234,7 @@ void request::add_to(state_hash& h) const {
   }
   if (const auto* x = std::get_if<life::prefilling_in_flight>(&state)) h.add(x->chunk);
   if (const auto* x = std::get_if<life::awaiting_fork>(&state)) h.add(x->leader);
-  if (const auto* x = std::get_if<life::forking>(&state)) h.add(x->lease).add(x->blocks);
+  if (const auto* x = std::get_if<life::forking>(&state)) h.add(x->lease).add(x->rows);
   h.add(tails);
   if (const auto* x = std::get_if<life::retiring>(&state))
     h.add(x->lease).add(x->end.why).add(x->end.stop_token).add(x->phase).add(x->move).add(x->copy);

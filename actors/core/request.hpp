@@ -32,12 +32,14 @@ struct holding {
   lease_id lease;
   block_table blocks;
   std::uint32_t computed = 0;
-  std::uint32_t published = 0;  ///< leading blocks the allocator knows to be computed
+  std::uint32_t published = 0;  ///< leading rows the allocator knows to be computed
+  /// Per layer group: leading rows whose block went back. Empty: none of any group.
+  std::vector<std::uint32_t> trimmed;
   growth grow = growth::none;
   bool alone = false;  ///< no other request held or awaited blocks when it last asked
-  /// Of a fork: copied into the block that holds the first token to compute, in the step that
-  /// computes it. Until then the tokens of that block are not here.
-  std::optional<block_id> source;
+  /// Of a fork: the row that is copied into the one that holds the first token to compute, in the
+  /// step that computes it. Until then the tokens of that row are not here. Empty: none.
+  std::vector<block_id> sources;
   bool operator==(const holding&) const = default;
 };
 
@@ -46,6 +48,7 @@ struct parked_copy {
   lease_id lease;              ///< the lease it was copied from; names the copy
   std::uint32_t computed = 0;  ///< tokens in it
   std::uint32_t blocks = 0;
+  std::vector<std::uint32_t> trimmed = {};  ///< as the lease's was: these rows are not in it
   bool operator==(const parked_copy&) const = default;
 };
 
@@ -70,7 +73,7 @@ struct queued {
 };
 struct awaiting_grant {
   lease_id lease;
-  std::uint32_t asked = 0;  ///< blocks
+  std::uint32_t asked = 0;  ///< rows
   bool alone = false;       ///< no other request holds or awaits blocks: a denial is a violation
   std::optional<parked_copy> copy;  ///< moved back once granted
   bool operator==(const awaiting_grant&) const = default;
@@ -83,7 +86,7 @@ struct awaiting_fork {
 /// Asked to share the leader's prompt blocks.
 struct forking {
   lease_id lease;
-  std::uint32_t blocks = 0;  ///< shared and its own
+  std::uint32_t rows = 0;  ///< shared and its own
   bool operator==(const forking&) const = default;
 };
 struct prefilling {

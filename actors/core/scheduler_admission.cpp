@@ -1,5 +1,6 @@
 // Which request is accepted, which gets blocks next, and which gives them up.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "actors/core/prompt_length.hpp"
@@ -65,7 +66,8 @@ std::map<rank, request_id>::const_iterator scheduler_machine::next_in_queue() co
 }
 
 // Only the head of the queue reserves, for everything it must compute plus one token; no request
-// overtakes it. One block per running request stays free, so that an admission does not take the
+// overtakes it. A prompt needs the rows behind a window too: they go back as it is computed. One
+// block per running request stays free, so that an admission does not take the
 // blocks that running requests are about to need.
 //
 // It cannot wait for ever: while something runs, that ends and its blocks come back; when nothing
@@ -97,7 +99,7 @@ void scheduler_machine::admit(effects& out) {
   out.emplace_back(reserve{lease, count, others, std::move(prefix)});
 }
 
-// One block at a time, one reserve in flight per resident request, best rank first.
+// One row at a time, one reserve in flight per resident request, best rank first.
 void scheduler_machine::grow(effects& out) {
   for (const auto& [order, id] : running_) {
     auto& r = requests_.at(id);
@@ -108,6 +110,46 @@ void scheduler_machine::grow(effects& out) {
     h->alone = running_.size() == 1 && moves_.empty();
     out.emplace_back(reserve{h->lease, 1, 0, std::nullopt});
   }
+}
+
+// Between any two steps of a request, so that no step in flight may read what goes back. A block
+// that others can find stays in the cache. A fork's table comes with the places that its parent had
+// given back; its own window has passed them too, so they are counted here.
+void scheduler_machine::trim_behind_windows(effects& out) {
+  if (std::all_of(limits_.windows.begin(), limits_.windows.end(), [](auto w) { return w == 0; }))
+    return;
+  for (const auto& [order, id] : running_) {
+    auto& r = requests_.at(id);
+    auto* h = r.held();
+    if (!h || r.in_flight()) continue;
+    for (std::uint32_t g = 0; g < limits_.groups(); ++g)
+      trim_group(*h, g, limits_.rows_behind_window(g, h->computed), out);
+  }
+}
+
+void scheduler_machine::trim_group(holding& held, std::uint32_t group, std::uint32_t rows,
+                                   effects& out) const {
+  rows = std::min(rows, rows_of(held) - 1);  // a lease keeps a row, or it would not be one
+  const auto before = held.trimmed.empty() ? 0 : held.trimmed.at(group);
+  if (rows <= before) return;
+  held.trimmed.resize(limits_.groups(), 0);
+  held.trimmed[group] = rows;
+  // A table of its own: what plans and forks have seen of the old one does not change.
+  std::vector<block_id> table(held.blocks.begin(), held.blocks.end());
+  for (auto row = before; row < rows; ++row) table[row * limits_.groups() + group] = no_block;
+  held.blocks = block_table(table);
+  out.emplace_back(trim{held.lease, group, rows});
+}
+
+// In the order in which a copy holds them.
+std::vector<block_id> scheduler_machine::blocks_to_copy(const holding& held,
+                                                        std::uint32_t computed) const {
+  const auto rows = blocks_for(computed, limits_.block_size);
+  std::vector<block_id> out;
+  out.reserve(std::size_t{rows} * limits_.groups());
+  std::copy_if(held.blocks.begin(), held.blocks.begin() + std::ptrdiff_t{rows} * limits_.groups(),
+               std::back_inserter(out), [](block_id b) { return b != no_block; });
+  return out;
 }
 
 // Between steps, when a request has no room for its next token and was denied a block: one request
@@ -153,14 +195,14 @@ bool scheduler_machine::admission_waits() const {
 
 void scheduler_machine::preempt(request& r, time_us now, effects& out) {
   ++r.preemptions;
-  // Of a block that was to be copied nothing is here yet.
-  if (auto& h = *r.held(); h.source) h.computed -= h.computed % limits_.block_size;
+  // Of a row that was to be copied nothing is here yet.
+  if (auto& h = *r.held(); !h.sources.empty()) h.computed -= h.computed % limits_.block_size;
   const bool parks = worth_parking(r);
   out.emplace_back(preempted{r.id, parks});
   if (parks) {
     auto kept = std::move(*r.held());
-    const parked_copy copy{kept.lease, kept.computed,
-                           blocks_for(kept.computed, limits_.block_size)};
+    const auto blocks = static_cast<std::uint32_t>(blocks_to_copy(kept, kept.computed).size());
+    const parked_copy copy{kept.lease, kept.computed, blocks, kept.trimmed};
     r.state = life::moving_out{std::move(kept), copy, {}};
     next_chunk_out(r, now, out);
     return;
@@ -194,7 +236,11 @@ void scheduler_machine::retry_growth() {
 }
 
 std::uint32_t scheduler_machine::capacity_of(const holding& h) const {
-  return static_cast<std::uint32_t>(h.blocks.size()) * limits_.block_size;
+  return rows_of(h) * limits_.block_size;
+}
+
+std::uint32_t scheduler_machine::rows_of(const holding& h) const {
+  return static_cast<std::uint32_t>(h.blocks.size()) / limits_.groups();
 }
 
 }  // namespace troupe::core

@@ -43,14 +43,18 @@ std::string broken_in(const request& r, const scheduler_limits& limits) {
     return "a request's lease is its latest";
   const auto* h = r.held();
   if (!h) return {};
-  if (std::uint64_t{h->blocks.size()} * limits.block_size < h->computed)
+  if (h->blocks.size() % limits.groups() != 0) return "a request holds whole rows";
+  if (std::uint64_t{h->blocks.size() / limits.groups()} * limits.block_size < h->computed)
     return "computed tokens lie in the blocks of the request";
   if (std::uint64_t{h->published} * limits.block_size > h->computed)
     return "only computed blocks are published";
   const bool decodes = std::holds_alternative<life::decoding>(r.state) ||
                        std::holds_alternative<life::decoding_in_flight>(r.state);
   if (decodes && h->computed + 1 != r.size()) return "a decoding request lacks one token";
-  if (h->source && !(decodes && h->computed == r.prompt_tokens))
+  for (std::uint32_t g = 0; g < h->trimmed.size(); ++g)
+    if (h->trimmed[g] > limits.rows_behind_window(g, h->computed))
+      return "only rows behind a group's window were given back";
+  if (!h->sources.empty() && !(decodes && h->computed == r.prompt_tokens))
     return "only a fork that has computed nothing yet waits for a copy";
   if (!decodes && h->computed >= r.size()) return "a prefilling request has tokens to compute";
   if (const auto* p = std::get_if<life::prefilling_in_flight>(&r.state))
@@ -67,8 +71,12 @@ std::string scheduler_machine::broken_sharing(const request& r,
   const auto* h = r.held();
   if (!h) return {};
   for (std::size_t i = 0; i < h->blocks.size(); ++i) {
-    if (h->blocks[i] >= limits_.num_blocks) return "a block lies in the pool";
-    const bool full = (i + 1) * limits_.block_size <= h->computed;
+    const auto row = i / limits_.groups(), group = i % limits_.groups();
+    const bool trimmed = !h->trimmed.empty() && row < h->trimmed.at(group);
+    if (trimmed != (h->blocks[i] == no_block)) return "the table marks what was given back";
+    if (trimmed) continue;
+    if (h->blocks[i] / limits_.num_blocks != group) return "a block lies in its group's pool";
+    const bool full = (row + 1) * limits_.block_size <= h->computed;
     const auto [other, first] = seen.emplace(h->blocks[i], full);
     if (!first && !(full && other->second)) return "a block that is written has one holder";
   }

@@ -79,7 +79,7 @@ void scheduler_machine::begin_fork(request& tail, lease_id parent, effects& out)
   const auto shared = tail.prompt_tokens / limits_.block_size;
   const bool copies = tail.prompt_tokens % limits_.block_size != 0;
   const lease_id child{tail.id, ++tail.epoch};
-  tail.state = life::forking{child, shared + 1};
+  tail.state = life::forking{child, shared + 1};  // one row of its own
   to_fork_.erase(tail.order);
   running_.emplace(tail.order, tail.id);
   out.emplace_back(fork_lease{parent, child, shared, copies, others});
@@ -87,21 +87,21 @@ void scheduler_machine::begin_fork(request& tail, lease_id parent, effects& out)
 
 void scheduler_machine::forked(request& r, const granted& m, effects& out) {
   const auto& asked = std::get<life::forking>(r.state);
-  if (m.blocks.size() != asked.blocks)
+  if (m.blocks.size() != asked.rows * limits_.groups())
     out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
   holding held;
   held.lease = m.lease;
   held.blocks = m.blocks;
   held.published = m.cached;
   held.computed = r.prompt_tokens;
-  held.source = m.source;
+  held.sources = m.sources;
   r.state = life::decoding{std::move(held)};
 }
 
 // The step that copied it is over.
 void scheduler_machine::copied(holding& held, effects& out) const {
-  if (!held.source) return;
-  held.source.reset();
+  if (held.sources.empty()) return;
+  held.sources.clear();
   out.emplace_back(drop_source{held.lease});
 }
 

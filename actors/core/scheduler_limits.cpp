@@ -12,4 +12,12 @@ std::uint32_t scheduler_limits::effective_context() const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(model_context, pool_tokens()));
 }
 
+// The next token stands at position `computed` and looks at window - 1 tokens before it.
+std::uint32_t scheduler_limits::rows_behind_window(std::uint32_t group,
+                                                   std::uint32_t computed) const {
+  const auto window = windows.at(group);
+  if (window == 0 || computed < window) return 0;
+  return (computed - window + 1) / block_size;
+}
+
 }  // namespace troupe::core

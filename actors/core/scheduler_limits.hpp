@@ -14,8 +14,11 @@ struct scheduler_limits {
   std::uint64_t max_step_us = 100'000;
   std::uint32_t max_num_queued_reqs = 64;
   std::uint32_t block_size = 16;
-  std::uint32_t num_blocks = 0;
-  std::uint32_t lost_blocks = 0;     ///< blocks of the pool in quarantine
+  std::uint32_t num_blocks = 0;   ///< of each layer group
+  std::uint32_t lost_blocks = 0;  ///< blocks of the pool in quarantine
+  /// One per layer group: how many tokens its layers look back over, the token itself included; 0:
+  /// over all of them.
+  std::vector<std::uint32_t> windows = {0};
   std::uint32_t model_context = 0;   ///< smallest of the model's and --max-model-len, in tokens
   std::vector<token_id> end_tokens;  ///< sorted
   std::uint32_t vocab = 0;           ///< 0: not checked
@@ -29,6 +32,10 @@ struct scheduler_limits {
 
   /// The smaller of model_context and the pool in tokens, without lost blocks.
   std::uint32_t effective_context() const;
+  std::uint32_t groups() const { return static_cast<std::uint32_t>(windows.size()); }
+  /// The leading rows that no layer of the group looks at any more when that many tokens are
+  /// computed. The row of the next token is never one of them.
+  std::uint32_t rows_behind_window(std::uint32_t group, std::uint32_t computed) const;
   std::uint64_t pool_tokens() const;
   bool operator==(const scheduler_limits&) const = default;
 };

@@ -94,7 +94,7 @@ void scheduler_machine::on(const granted& m, time_us now, effects& out) {
   if (!r || r->lease() != m.lease) {
     ++ignored_;  // the lease is closed; its release follows the reserve on the same path
   } else if (const auto* asked = std::get_if<life::awaiting_grant>(&r->state)) {
-    if (m.blocks.size() != asked->asked)
+    if (m.blocks.size() != asked->asked * limits_.groups())
       out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
     holding fresh;
     fresh.lease = m.lease;
@@ -108,6 +108,9 @@ void scheduler_machine::on(const granted& m, time_us now, effects& out) {
     }
     on_leader_granted(*r, now);
     if (auto copy = asked->copy) {
+      // The copy has nothing for these rows, and nothing will look at them.
+      for (std::uint32_t g = 0; g < copy->trimmed.size(); ++g)
+        trim_group(fresh, g, copy->trimmed[g], out);
       r->state = life::moving_in{std::move(fresh), *copy, {}};
       next_chunk_in(*r, now, out);
     } else {
@@ -116,7 +119,7 @@ void scheduler_machine::on(const granted& m, time_us now, effects& out) {
   } else if (std::holds_alternative<life::forking>(r->state)) {
     forked(*r, m, out);
   } else if (auto* h = r->held(); h && h->grow == holding::growth::asked) {
-    if (m.blocks.size() != 1)
+    if (m.blocks.size() != limits_.groups())
       out.emplace_back(violation{"a grant brings as many blocks as were asked for"});
     h->blocks.append(m.blocks);
     h->grow = holding::growth::none;
@@ -199,6 +202,7 @@ void scheduler_machine::on(const stop& m, time_us now, effects& out) {
 
 void scheduler_machine::advance(time_us now, effects& out) {
   expire(now, out);
+  trim_behind_windows(out);
   if (!in_flight_) make_room(now, out);
   grow(out);
   admit(out);

@@ -58,8 +58,8 @@ struct move_abandoned {
 };
 
 using effect = std::variant<admitted, refused, tokens_out, ended, reserve, fork_lease, drop_source,
-                            publish, release, audit, move_out, move_in, drop_parked, step_plan,
-                            preempted, move_abandoned, stopped, violation>;
+                            trim, publish, release, audit, move_out, move_in, drop_parked,
+                            step_plan, preempted, move_abandoned, stopped, violation>;
 using effects = std::vector<effect>;
 
 class scheduler_machine {
@@ -127,6 +127,9 @@ class scheduler_machine {
   bool admission_waits() const;
   std::map<rank, request_id>::const_iterator next_in_queue() const;
   void grow(effects&);
+  void trim_behind_windows(effects&);
+  void trim_group(holding&, std::uint32_t group, std::uint32_t rows, effects&) const;
+  std::vector<block_id> blocks_to_copy(const holding&, std::uint32_t computed) const;
   void admit(effects&);
   void preempt(request&, time_us now, effects&);
   void back_to_queue(request&, std::optional<parked_copy>);
@@ -166,6 +169,7 @@ class scheduler_machine {
   void publish_computed(request&, effects&) const;
 
   request* find(request_id);
+  std::uint32_t rows_of(const holding&) const;
   std::uint32_t capacity_of(const holding&) const;
   std::uint32_t computable(const request&) const;
   audit census() const;

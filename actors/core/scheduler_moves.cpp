@@ -19,11 +19,15 @@ bool another_chunk_follows(Moving& s, move_outcome outcome) {
 }  // namespace
 
 // Not while a move is abandoned: a mover that is stuck gets no more work. Not below one full block:
-// recomputing that is faster than moving it.
+// recomputing that is faster than moving it. Not when the tokens of a row that was to be copied
+// have to be computed again, and a window that had passed them would look at what went back.
 bool scheduler_machine::worth_parking(const request& r) const {
+  const auto& h = *r.held();
+  for (std::uint32_t g = 0; g < h.trimmed.size(); ++g)
+    if (h.trimmed[g] > limits_.rows_behind_window(g, h.computed)) return false;
   const bool stuck =
       std::any_of(moves_.begin(), moves_.end(), [](const auto& m) { return m.second.abandoned; });
-  return limits_.park && !stuck && r.held()->computed >= limits_.block_size;
+  return limits_.park && !stuck && h.computed >= limits_.block_size;
 }
 
 void scheduler_machine::pin(request& r, transfer& way, const parked_copy& copy, bool out_of_device,
@@ -38,7 +42,8 @@ void scheduler_machine::pin(request& r, transfer& way, const parked_copy& copy, 
 void scheduler_machine::next_chunk_out(request& r, time_us now, effects& out) {
   auto& s = std::get<life::moving_out>(r.state);
   pin(r, s.way, s.copy, true, now);
-  const auto first = s.kept.blocks.begin() + s.way.done;
+  const auto blocks = blocks_to_copy(s.kept, s.copy.computed);
+  const auto first = blocks.begin() + s.way.done;
   out.emplace_back(
       move_out{s.way.move, s.copy.lease, s.way.done, s.copy.blocks, {first, first + s.way.chunk}});
 }
@@ -46,7 +51,8 @@ void scheduler_machine::next_chunk_out(request& r, time_us now, effects& out) {
 void scheduler_machine::next_chunk_in(request& r, time_us now, effects& out) {
   auto& s = std::get<life::moving_in>(r.state);
   pin(r, s.way, s.copy, false, now);
-  const auto first = s.kept.blocks.begin() + s.way.done;
+  const auto blocks = blocks_to_copy(s.kept, s.copy.computed);
+  const auto first = blocks.begin() + s.way.done;
   out.emplace_back(move_in{s.way.move, s.copy.lease, s.way.done, {first, first + s.way.chunk}});
 }
 
@@ -92,6 +98,11 @@ void scheduler_machine::moved_in(request& r, move_outcome outcome, time_us now, 
   const bool ok = outcome == move_outcome::ok;
   out.emplace_back(drop_parked{s.copy.lease});
   auto held = std::move(s.kept);
+  if (!ok && !held.trimmed.empty()) {  // it cannot be computed again without those rows
+    give_back(held.lease, end_reason::cancelled, true, false, out);
+    back_to_queue(r, std::nullopt);
+    return;
+  }
   held.computed = ok ? s.copy.computed : 0;  // the lease stays: recomputed in its blocks
   if (held.computed + 1 == r.size() && r.completion() > 0) {
     r.state = life::decoding{std::move(held)};

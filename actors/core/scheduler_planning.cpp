@@ -70,7 +70,7 @@ plan_item scheduler_machine::item_of(const request& r, std::uint32_t tokens) con
   item.start = h.computed;
   item.tokens.assign(first, first + tokens);
   item.blocks = h.blocks;
-  item.copy_from = h.source;
+  item.copy_from = h.sources;
   item.sample = h.computed + tokens == r.size() && r.max_tokens > 0;
   item.decode = r.decode;
   if (item.sample && r.decode->sampling.needs_history()) {

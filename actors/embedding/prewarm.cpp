@@ -144,9 +144,11 @@ std::uint64_t measure(const core::generation_engine& engine, const prewarm_file&
                                              " tokens, must be 1 to " +
                                              std::to_string(engine.card().context)));
       core::node_id node = 0;
-      for (std::size_t i = 0; i + block_size <= tokens.size(); i += block_size)
-        node = distinct.add({request.cache_salt}, node, std::span(tokens).subspan(i, block_size),
-                            next++);
+      for (std::size_t i = 0; i + block_size <= tokens.size(); i += block_size) {
+        const std::array row{next++};
+        node =
+            distinct.add({request.cache_salt}, node, std::span(tokens).subspan(i, block_size), row);
+      }
     } catch (const std::invalid_argument& e) {
       problems.push_back(at_line(line, e.what()));
     }

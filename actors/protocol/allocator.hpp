@@ -9,6 +9,7 @@ using allocator_actor =
                      caf::reacts_to<core::fork_lease>,   // likewise
                      caf::reacts_to<core::drop_source>,  // answer: released, if a block is free by
                                                          // it
+                     caf::reacts_to<core::trim>,         // likewise
                      caf::reacts_to<core::publish>,  // these blocks are computed: others may find
                                                      // them; no answer
                      caf::reacts_to<core::release>,  // answer: released

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <stdexcept>
+#include <string>
 
 namespace troupe {
 namespace {
@@ -23,7 +25,16 @@ core::scheduler_limits make_limits(const runtime_config& config, const gpu::load
   limits.max_step_us = std::uint64_t{config.max_step_ms} * 1000;
   limits.max_num_queued_reqs = config.max_num_queued_reqs;
   limits.block_size = device.kv.block_size;
-  limits.num_blocks = device.kv.num_blocks();
+  limits.num_blocks = device.kv.num_blocks() / static_cast<std::uint32_t>(device.kv.groups.size());
+  limits.windows.clear();
+  for (const auto& group : device.kv.groups) {
+    if (group.blocks != limits.num_blocks)
+      throw std::invalid_argument(
+          "device " + device.name + ": the layer groups of its KV cache have " +
+          std::to_string(group.blocks) + " and " + std::to_string(limits.num_blocks) +
+          " blocks, they need the same number");
+    limits.windows.push_back(group.window);
+  }
   limits.model_context = config.max_model_len == 0
                              ? model.config.context
                              : std::min(model.config.context, config.max_model_len);

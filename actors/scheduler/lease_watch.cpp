@@ -29,6 +29,9 @@ void lease_watch::note(const core::reserve& x, core::time_us at) {
 void lease_watch::note(const core::fork_lease& x, core::time_us at) {
   history_.note(x.child, "fork_lease", at);
 }
+void lease_watch::note(const core::trim& x, core::time_us at) {
+  history_.note(x.lease, "trim", at);
+}
 void lease_watch::note(const core::drop_source& x, core::time_us at) {
   history_.note(x.lease, "drop_source", at);
 }
@@ -56,7 +59,7 @@ void lease_watch::note(const core::ended& x, core::time_us at) {
 
 void lease_watch::confirm_release(const core::released& event, core::time_us now) {
   const auto found = awaited_.find(event.lease);
-  if (found == awaited_.end() || event.source_only) return;
+  if (found == awaited_.end() || event.goes_on) return;
   watcher_.on_release_latency(static_cast<double>(now - found->second) * 1e-6);
   awaited_.erase(found);
 }

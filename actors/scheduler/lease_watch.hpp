@@ -30,6 +30,7 @@ class lease_watch {
   void note(const core::reserve&, core::time_us);
   void note(const core::fork_lease&, core::time_us);
   void note(const core::drop_source&, core::time_us);
+  void note(const core::trim&, core::time_us);
   void note(const core::release&, core::time_us);
   void note(const core::move_out&, core::time_us);
   void note(const core::move_in&, core::time_us);

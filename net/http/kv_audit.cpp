@@ -101,7 +101,11 @@ void write_request(json_writer& out, const core::kv_request_view& r, core::time_
   r.blocks ? out.number(r.blocks->size()) : out.null();
   out.key("computed_tokens").number(r.computed).key("copy");
   write_lease(out, r.copy);
-  if (r.source) out.key("copies_block").number(*r.source);
+  if (!r.sources.empty()) {
+    out.key("copies_blocks").open_array();  // one of each layer group
+    for (const auto block : r.sources) out.number(block);
+    out.close_array();
+  }
   if (r.leader) out.key("waits_for").number(r.leader->value);
   out.key("copy_blocks").number(r.copy_blocks).key("events").open_array();
   // The last few, oldest first, on the scheduler's clock; equal ones in a row are counted.

@@ -1,6 +1,7 @@
 // A device of another kind behind the same seam: found by its name, with options, memory and a
 // format of K and V of its own, it serves, preempts through the host tier and answers alike however
 // its requests are batched.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -17,7 +18,8 @@ using test::float_device;
 namespace {
 
 const std::vector<gpu::device_kind>& two_kinds() {
-  static const std::vector<gpu::device_kind> kinds{gpu::device_kinds()[0], float_device::kind()};
+  static const std::vector<gpu::device_kind> kinds{gpu::device_kinds()[0], float_device::kind(),
+                                                   float_device::windowed_kind()};
   return kinds;
 }
 
@@ -26,11 +28,12 @@ std::shared_ptr<const gpu::loaded_model> tiny_model() {
   return gpu::load_model(file.path());
 }
 
-/// A runtime on the float device, which it asks for by name.
+/// A runtime on the float device, of one layer group or two, which it asks for by name.
 struct float_world {
-  explicit float_world(std::uint32_t blocks, runtime_config settings = {})
+  explicit float_world(std::uint32_t blocks, runtime_config settings = {},
+                       const char* name = "float")
       : model(tiny_model()),
-        device(gpu::make_backend(model, {.num_blocks = blocks, .device = "float"}, two_kinds())) {
+        device(gpu::make_backend(model, {.num_blocks = blocks, .device = name}, two_kinds())) {
     settings.model = "tiny";
     engine = std::make_unique<runtime>(settings, model, device, watcher,
                                        [this](const std::string& what) { fatal = what; });
@@ -77,7 +80,16 @@ struct float_world {
 
   std::shared_ptr<const gpu::loaded_model> model;
   std::shared_ptr<gpu::backend> device;
-  test::recording_observer watcher;
+  /// What was in use at least while the request still ran with all its 8 blocks given.
+  struct trim_observer : test::recording_observer {
+    void on_pool(const core::pool_record& record) override {
+      if (record.allocated_total == 8 && record.used > 0)
+        least_used_of_8 = std::min<std::uint64_t>(least_used_of_8, record.used);
+      test::recording_observer::on_pool(record);
+    }
+    std::uint64_t least_used_of_8 = 99;  // written by the allocator, read when it is at rest
+  };
+  trim_observer watcher;
   std::string fatal;
   std::unique_ptr<runtime> engine;
 };
@@ -85,10 +97,10 @@ struct float_world {
 using answers = std::array<std::string, 6>;
 
 /// Each on a device of its own.
-answers answers_alone() {
+answers answers_alone(const char* name = "float") {
   answers alone;
   for (int i = 0; i < 6; ++i) {
-    float_world w(32);
+    float_world w(32, {}, name);
     auto one = w.start(i);
     alone[static_cast<std::size_t>(i)] = float_world::read(one);
     w.require_whole();
@@ -131,6 +143,76 @@ TEST_CASE("second device: it preempts through the host tier, in memory it gave i
   CHECK(w.watcher.parks > 0);
   w.engine.reset();
   CHECK(device.host_bytes() == 0);
+}
+
+TEST_CASE(
+    "layer groups: a group gives blocks back that its window has passed, the other keeps its own",
+    "[actor]") {
+  float_world w(32, {}, "windowed");
+  CHECK(w.device->info().kv.groups.size() == 2);
+  auto one = w.start(1);  // drawn at random, so that every difference shows
+  const auto text = float_world::read(one);
+  w.require_whole();
+  CHECK(w.watcher.pool.total == 64);
+  CHECK(w.watcher.pool.allocated_total == 8);
+  // 59 tokens come into the cache, 4 blocks of each group. Before the last of them is computed, the
+  // window has passed 58 - 24 + 1 = 35 tokens: two blocks of the second group are back.
+  CHECK(w.watcher.least_used_of_8 == 4 + 2);
+  CHECK(text != answers_alone()[1]);  // the window counts
+}
+
+TEST_CASE("layer groups: batched, preempted and parked, the answers are those given alone",
+          "[actor]") {
+  const auto alone = answers_alone("windowed");
+  {
+    float_world w(32, {}, "windowed");
+    require_answers(w, alone);
+  }
+  runtime_config settings;
+  settings.max_num_seqs = 6;
+  const auto recompute = settings;
+  settings.kv_offloading_bytes = 64 * 16 * 2 * 2 * 16 * 4;  // 64 blocks of one layer's f32
+  {
+    float_world w(10, settings, "windowed");
+    require_answers(w, alone);
+    CHECK(w.watcher.parks > 0);
+  }
+  float_world w(10, recompute, "windowed");
+  require_answers(w, alone);
+}
+
+TEST_CASE("layer groups: several answers to one prompt share its rows and copy one of each group",
+          "[actor]") {
+  const auto ask = [](std::uint64_t seed) {
+    core::generation_request request;
+    std::vector<token_id> prompt;
+    for (token_id t = 0; t < 40; ++t) prompt.push_back(40 + t);
+    request.prompt = std::move(prompt);
+    request.decode.max_tokens = 20;
+    request.decode.ignore_eos = true;
+    request.decode.sampling.temperature = 1.0f;
+    request.decode.sampling.seed = seed;
+    return request;
+  };
+  std::vector<std::string> alone;
+  for (std::uint64_t seed = 7; seed < 10; ++seed) {
+    float_world w(32, {}, "windowed");
+    float_world::running one;
+    one.handle = w.engine->submit(ask(seed), one.sink);
+    alone.push_back(float_world::read(one));
+  }
+  float_world w(32, {}, "windowed");
+  std::vector<float_world::running> all(3);
+  std::vector<core::answer_choice> choices;
+  for (std::size_t i = 0; i < 3; ++i) choices.push_back({7 + i, all[i].sink});
+  const auto handles = w.engine->submit_choices(ask(7), choices);
+  for (std::size_t i = 0; i < 3; ++i) {
+    all[i].handle = handles.at(i);
+    CHECK(float_world::read(all[i]) == alone[i]);
+  }
+  w.require_whole();
+  // Each has 4 rows of two blocks, of which the forks share the prompt's two full ones.
+  CHECK(w.watcher.pool.allocated_total == 3 * 8);
 }
 
 TEST_CASE("second device: the same model on two devices says nearly the same", "[actor]") {

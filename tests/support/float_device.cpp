@@ -103,7 +103,7 @@ scored_token scored(const std::vector<float>& logits, token_id token) {
       token, static_cast<float>(logits[static_cast<std::size_t>(token)] - log_total(logits)), {}};
 }
 
-token_id pick(std::vector<float> logits, const sequence_slice& slice) {
+token_id pick(std::vector<float> logits, const sequence_slice& slice, std::uint64_t seed) {
   for (const auto token : slice.suppressed)
     logits[static_cast<std::size_t>(token)] = -std::numeric_limits<float>::infinity();
   const auto& sampling = slice.decode->sampling;
@@ -111,7 +111,7 @@ token_id pick(std::vector<float> logits, const sequence_slice& slice) {
     return static_cast<token_id>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   for (float& x : logits) x /= sampling.temperature;
   const double total = log_total(logits);
-  double left = drawn(sampling.seed, slice.start + slice.tokens.size());
+  double left = drawn(seed, slice.start + slice.tokens.size());
   token_id last = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const double share = std::exp(logits[i] - total);
@@ -121,8 +121,17 @@ token_id pick(std::vector<float> logits, const sequence_slice& slice) {
   return last;
 }
 
-gpu::kv_format format_of(const gpu::model_config& model, const gpu::backend_options& options) {
-  return gpu::kv_format_of(float_device::kind(), model, options);
+gpu::kv_format format_of(const gpu::model_config& model, const gpu::backend_options& options,
+                         std::uint32_t window) {
+  auto format = gpu::kv_format_of(float_device::kind(), model, options);
+  if (window == 0) return format;
+  std::vector<std::uint32_t> lower, upper;
+  for (std::uint32_t i = 0; i < model.layers; ++i)
+    (i < model.layers / 2 ? lower : upper).push_back(i);
+  format = gpu::grouped_format(format.types, {lower, upper}, model.kv_heads, model.head_dim,
+                               options.block_size, options.num_blocks);
+  format.groups[1].window = window;
+  return format;
 }
 
 }  // namespace
@@ -147,14 +156,24 @@ gpu::device_kind float_device::kind() {
           }};
 }
 
+gpu::device_kind float_device::windowed_kind() {
+  auto row = kind();
+  row.name = "windowed";
+  row.make = [](std::shared_ptr<const gpu::loaded_model> model,
+                const gpu::backend_options& options) -> std::unique_ptr<gpu::backend> {
+    return std::make_unique<float_device>(std::move(model), options, windowed_tokens);
+  };
+  return row;
+}
+
 float_device::float_device(std::shared_ptr<const gpu::loaded_model> model,
-                           const gpu::backend_options& options)
+                           const gpu::backend_options& options, std::uint32_t window)
     : model_(std::move(model)) {
   const auto& config = model_->config;
-  info_.name = "float";
+  info_.name = window > 0 ? "windowed" : "float";
   info_.isa = "none";
   info_.threads = 1;
-  info_.kv = format_of(config, options);
+  info_.kv = format_of(config, options, window);
   group_of_layer_.resize(config.layers);
   std::size_t bytes = 0;
   for (std::size_t g = 0; g < info_.kv.groups.size(); ++g) {
@@ -231,7 +250,11 @@ gpu::step_result float_device::run(gpu::planned_step& planned) {
       if (i < slice.score_targets.size() && slice.score_targets[i] >= 0)
         out.scores.push_back(scored(row, slice.score_targets[i]));
     }
-    if (slice.sample && !out.bad_logits) out.sampled = scored(row, pick(row, slice));
+    if (slice.sample && !out.bad_logits) {
+      out.sampled = scored(row, pick(row, slice, slice.decode->sampling.seed));
+      for (const auto& tail : slice.tails)
+        out.tails.push_back({tail.key, scored(row, pick(row, slice, tail.seed))});
+    }
     result.slices.push_back(std::move(out));
   }
   return result;
@@ -242,7 +265,11 @@ float* float_device::place(const sequence_slice& slice, std::uint32_t layer, std
                            bool value, std::uint32_t head) {
   const auto& kv = info_.kv;
   const auto group = group_of_layer_[layer];
-  const auto block = slice.blocks[position / kv.block_size];
+  const auto block = slice.blocks[position / kv.block_size * kv.groups.size() + group];
+  if (kv.group_of_block(block) != group)
+    throw gpu::batch_error("float device: layer " + std::to_string(layer) + " looks at position " +
+                           std::to_string(position) + " in block " + std::to_string(block) +
+                           ", which its group does not have");
   const auto bytes = (block - kv.groups[group].first_block) * kv.block_bytes(group) +
                      kv.layer_offset(layer) + (value ? kv.value_offset(layer) : 0) +
                      head * kv.head_bytes(value ? kv.types.v : kv.types.k);
@@ -254,19 +281,21 @@ void float_device::attend(const sequence_slice& slice, std::uint32_t layer, std:
                           std::vector<float>& q, std::vector<float>& out) {
   const auto& config = model_->config;
   const auto dim = config.head_dim;
-  std::vector<float> weights(position + 1);
+  const auto window = info_.kv.groups[group_of_layer_[layer]].window;
+  const auto first = window > 0 && position + 1 > window ? position + 1 - window : 0;
+  std::vector<float> weights(position + 1 - first);
   for (std::uint32_t h = 0; h < config.heads; ++h) {
     const auto kv_head = h / (config.heads / config.kv_heads);
     float* query = q.data() + std::size_t{h} * dim;
     rotate(query, dim, position, config.rope_base);
-    for (std::uint32_t p = 0; p <= position; ++p)
-      weights[p] = dot(query, place(slice, layer, p, false, kv_head), dim) /
-                   std::sqrt(static_cast<float>(dim));
+    for (std::uint32_t p = first; p <= position; ++p)
+      weights[p - first] = dot(query, place(slice, layer, p, false, kv_head), dim) /
+                           std::sqrt(static_cast<float>(dim));
     const double total = log_total(weights);
     float* sum = out.data() + std::size_t{h} * dim;
     std::fill_n(sum, dim, 0.0f);
-    for (std::uint32_t p = 0; p <= position; ++p) {
-      const auto weight = static_cast<float>(std::exp(weights[p] - total));
+    for (std::uint32_t p = first; p <= position; ++p) {
+      const auto weight = static_cast<float>(std::exp(weights[p - first] - total));
       const float* value = place(slice, layer, p, true, kv_head);
       for (std::uint32_t d = 0; d < dim; ++d) sum[d] += weight * value[d];
     }

@@ -17,8 +17,10 @@ namespace troupe::test {
 
 class float_device final : public gpu::backend {
  public:
-  /// Throws model_error for a tensor that is neither F32 nor F16.
-  float_device(std::shared_ptr<const gpu::loaded_model> model, const gpu::backend_options&);
+  /// With a window, the upper half of the layers is a group of its own that looks back over so many
+  /// tokens. Throws model_error for a tensor that is neither F32 nor F16.
+  float_device(std::shared_ptr<const gpu::loaded_model> model, const gpu::backend_options&,
+               std::uint32_t window = 0);
   /// Ends the copies that are under way.
   ~float_device() override;
 
@@ -33,6 +35,10 @@ class float_device final : public gpu::backend {
 
   /// Its row for gpu::make_backend, named "float".
   static gpu::device_kind kind();
+  /// One and a half blocks, so that a window ends within one.
+  static constexpr std::uint32_t windowed_tokens = 24;
+  /// The row "windowed": the same with two layer groups, of which one has that window.
+  static gpu::device_kind windowed_kind();
 
  private:
   struct matrix {
@@ -45,6 +51,7 @@ class float_device final : public gpu::backend {
   };
 
   matrix read(const std::string& name) const;
+  /// Throws batch_error for a position whose block was given back.
   float* place(const gpu::sequence_slice&, std::uint32_t layer, std::uint32_t position, bool value,
                std::uint32_t head);
   std::vector<float> logits(const gpu::sequence_slice&, token_id, std::uint32_t position);

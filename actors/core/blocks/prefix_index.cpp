@@ -1,5 +1,6 @@
 #include "actors/core/blocks/prefix_index.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -17,13 +18,15 @@ prefix_index::hit prefix_index::find(const cache_scope& scope, std::span<const t
     const auto next = edges_.find(step);
     if (next == edges_.end()) break;
     out.last = step.parent = next->second;
-    out.blocks.push_back(nodes_.at(out.last).block);
+    const auto& row = nodes_.at(out.last).row;
+    out.blocks.insert(out.blocks.end(), row.begin(), row.end());
+    ++out.rows;
   }
   return out;
 }
 
 node_id prefix_index::add(const cache_scope& scope, node_id parent,
-                          std::span<const token_id> tokens, block_id block) {
+                          std::span<const token_id> tokens, std::span<const block_id> row) {
   if (parent != 0 && !nodes_.contains(parent)) return 0;
   if (parent == 0) {
     auto& root = roots_[scope];
@@ -32,13 +35,13 @@ node_id prefix_index::add(const cache_scope& scope, node_id parent,
   }
   edge from{parent, {tokens.begin(), tokens.end()}};
   const auto known = edges_.find(from);
-  // Two requests computed the same tokens at once. The first block stays the one that is found; the
+  // Two requests computed the same tokens at once. The first row stays the one that is found; the
   // second is used by its own lease only and is freed with it.
   if (known != edges_.end()) return known->second;
   const auto id = ++last_;
   edges_.emplace(from, id);
-  nodes_.emplace(id, node{std::move(from), block});
-  by_block_.emplace(block, id);
+  nodes_.emplace(id, node{std::move(from), {row.begin(), row.end()}});
+  for (const auto block : row) by_block_.emplace(block, id);
   return id;
 }
 
@@ -52,10 +55,19 @@ std::vector<block_id> prefix_index::remove(block_id block) {
          child != edges_.end() && child->first.parent == out[i]; ++child)
       out.push_back(child->second);
   std::vector<block_id> blocks;
-  blocks.reserve(out.size());
-  for (const auto id : out) blocks.push_back(nodes_.at(id).block);
+  blocks.reserve(out.size() * nodes_.at(out.front()).row.size());
+  for (const auto id : out) {
+    const auto& row = nodes_.at(id).row;
+    blocks.insert(blocks.end(), row.begin(), row.end());
+  }
   for (const auto id : out) forget(id);
   return blocks;
+}
+
+std::span<const block_id> prefix_index::row_of(block_id block) const {
+  const auto at = by_block_.find(block);
+  if (at == by_block_.end()) return {};
+  return nodes_.at(at->second).row;
 }
 
 bool prefix_index::followed(block_id block) const {
@@ -71,7 +83,7 @@ bool prefix_index::has_children(node_id id) const {
 void prefix_index::forget(node_id id) {
   const auto at = nodes_.find(id);
   const auto parent = at->second.from.parent;
-  by_block_.erase(at->second.block);
+  for (const auto block : at->second.row) by_block_.erase(block);
   edges_.erase(at->second.from);
   nodes_.erase(at);
   // A scope without blocks is forgotten, or random salts would make the index grow without a limit.
@@ -80,7 +92,9 @@ void prefix_index::forget(node_id id) {
 }
 
 std::string prefix_index::check() const {
-  if (edges_.size() != nodes_.size() || by_block_.size() != nodes_.size())
+  std::size_t blocks = 0;
+  for (const auto& [id, place] : nodes_) blocks += place.row.size();
+  if (edges_.size() != nodes_.size() || by_block_.size() != blocks)
     return "every cached block has one place in the tree";
   std::set<node_id> roots;
   for (const auto& [scope, root] : roots_) roots.insert(root);
@@ -96,7 +110,8 @@ std::string prefix_index::check() const {
   }
   for (const auto& [block, id] : by_block_) {
     const auto place = nodes_.find(id);
-    if (place == nodes_.end() || place->second.block != block)
+    if (place == nodes_.end() ||
+        std::count(place->second.row.begin(), place->second.row.end(), block) != 1)
       return "a cached block knows its place";
   }
   return roots.empty() ? "" : "a scope without blocks is forgotten";
@@ -115,7 +130,7 @@ void prefix_index::add_to(state_hash& h) const {
 void prefix_index::add_children(state_hash& h, node_id parent) const {
   for (auto child = edges_.lower_bound(edge{parent, {}});
        child != edges_.end() && child->first.parent == parent; ++child) {
-    h.add_place(child->second).add(child->first.tokens).add_block(nodes_.at(child->second).block);
+    h.add_place(child->second).add(child->first.tokens).add_blocks(nodes_.at(child->second).row);
     add_children(h, child->second);
   }
   h.add(-1);

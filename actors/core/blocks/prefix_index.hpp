@@ -1,7 +1,8 @@
-// From chains of tokens to KV blocks: a tree whose nodes are full, computed blocks and whose edges
-// are the tokens in them, as SGLang's radix cache, but in whole blocks. Tokens are compared in
-// full, never by a hash alone: a collision would answer one client with another's prompt. Owned by
-// block_ledger, which knows who uses a block; this knows only what is in it. Copyable and hashable.
+// From chains of tokens to KV blocks: a tree whose nodes are full, computed rows of blocks (one of
+// each layer group) and whose edges are the tokens in them, as SGLang's radix cache, but in whole
+// blocks. Tokens are compared in full, never by a hash alone: a collision would answer one client
+// with another's prompt. Owned by block_ledger, which knows who uses a block; this knows only what
+// is in it. Copyable and hashable.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -20,23 +21,28 @@ using node_id = std::uint64_t;
 class prefix_index {
  public:
   struct hit {
-    std::vector<block_id> blocks;  ///< the longest chain that starts the tokens
-    node_id last = 0;              ///< where it ends
+    std::vector<block_id> blocks;  ///< the longest chain that starts the tokens, row by row
+    std::uint32_t rows = 0;
+    node_id last = 0;  ///< where it ends
     bool operator==(const hit&) const = default;
   };
-  /// Compares at most the first `most` blocks of `tokens`, `block_size` tokens each.
+  /// Compares at most the first `most` rows of `tokens`, `block_size` tokens each.
   hit find(const cache_scope&, std::span<const token_id> tokens, std::uint32_t block_size,
            std::uint32_t most) const;
 
-  /// `block`, which is not in the tree, holds `tokens` after `parent`. Returns their node: when
-  /// another block holds the same tokens already, that block stays the one that is found. 0: the
-  /// parent is no longer in the tree, nothing was added.
-  node_id add(const cache_scope&, node_id parent, std::span<const token_id> tokens, block_id block);
+  /// The blocks of `row`, which are not in the tree, hold `tokens` after `parent`. Returns their
+  /// node: when another row holds the same tokens already, that row stays the one that is found. 0:
+  /// the parent is no longer in the tree, nothing was added.
+  node_id add(const cache_scope&, node_id parent, std::span<const token_id> tokens,
+              std::span<const block_id> row);
 
   bool holds(block_id block) const { return by_block_.contains(block); }
-  /// The block is in the tree and another follows it.
+  /// The block's row; empty: it is not in the tree.
+  std::span<const block_id> row_of(block_id) const;
+  /// The block is in the tree and another row follows its own.
   bool followed(block_id) const;
-  /// Takes the block and all that follow it out of the tree; returns them, this one first.
+  /// Takes the block's row and all that follow it out of the tree; returns their blocks, its own
+  /// row first.
   std::vector<block_id> remove(block_id block);
 
   std::size_t size() const { return nodes_.size(); }
@@ -53,7 +59,7 @@ class prefix_index {
   };
   struct node {
     edge from;
-    block_id block = 0;
+    std::vector<block_id> row;  // one block of each layer group
     bool operator==(const node&) const = default;
   };
 

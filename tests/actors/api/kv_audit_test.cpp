@@ -78,7 +78,7 @@ TEST_CASE("kv_audit: a lease that only one side knows is found", "[core]") {
   r = sound_report();
   r.scheduler.requests.front().blocks->pop_back();
   CHECK(only_problem(r) == "lease 1.1 has 1 blocks for the scheduler and 2 for the allocator");
-  r.scheduler.requests.front().asking = true;  // the answer is in flight
+  r.scheduler.requests.front().asking = 1;  // the answer is in flight
   CHECK(find_problems(r).empty());
   r.scheduler.requests.front().blocks.reset();  // retiring: the scheduler does not say
   CHECK(find_problems(r).empty());

@@ -89,7 +89,7 @@ TEST_CASE("forks: a fork that is granted another number of blocks breaks a rule"
     a.send(granted{{request_id{1}, 1}, {3, 4}, 0});
     a.step();
     REQUIRE(a.sent<fork_lease>().size() == 1);
-    a.send(granted{a.sent<fork_lease>()[0].child, std::move(blocks), 1, 4});
+    a.send(granted{a.sent<fork_lease>()[0].child, std::move(blocks), 1, {4}});
     return a.sent<violation>().size();
   };
   CHECK(violations_after({3, 7}) == 0);

@@ -262,19 +262,19 @@ TEST_CASE("forks: a copy is asked for once, and its source goes back when it is 
   REQUIRE(a.sent<fork_lease>().size() == 1);
   const auto ask = a.sent<fork_lease>()[0];
   CHECK(ask == fork_lease{{request_id{1}, 1}, {request_id{2}, 1}, 1, true, 1});
-  a.send(granted{ask.child, {3, 7}, 1, 4});
+  a.send(granted{ask.child, {3, 7}, 1, {4}});
   CHECK(a.sent<step_plan>().empty());  // the leader's step runs
   a.step();
   REQUIRE(a.plan.items.size() == 2);
-  CHECK(a.plan.items[0].copy_from == std::nullopt);
-  CHECK(a.plan.items[1].copy_from == 4u);
+  CHECK(a.plan.items[0].copy_from.empty());
+  CHECK(a.plan.items[1].copy_from == std::vector<block_id>{4});
   CHECK(a.plan.items[1].start == 20);
   CHECK(a.plan.items[1].blocks == std::vector<block_id>{3, 7});
   CHECK(a.sent<drop_source>().empty());
   a.step();
   REQUIRE(a.sent<drop_source>().size() == 1);
   CHECK(a.sent<drop_source>()[0].lease == ask.child);
-  CHECK(a.plan.items[1].copy_from == std::nullopt);
+  CHECK(a.plan.items[1].copy_from.empty());
   a.step();
   CHECK(a.sent<drop_source>().empty());
 }

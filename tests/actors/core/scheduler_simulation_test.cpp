@@ -127,6 +127,9 @@ class storm {
       l.num_blocks = 8 + below(8);
       l.max_num_seqs = 3 + below(3);
     }
+    // Some models have a second layer group that looks back over a few tokens only.
+    if (below(3) == 0) l.windows = {0, 1 + below(3 * l.block_size)};
+    if (below(2) == 0) std::reverse(l.windows.begin(), l.windows.end());
     l.prefix_caching = below(4) != 0;
     l.park = crowded || below(3) != 0;
     l.move_chunk_blocks = 1 + below(3);

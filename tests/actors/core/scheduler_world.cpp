@@ -52,9 +52,10 @@ submit make_submit(std::uint64_t id, std::uint32_t prompt_tokens, std::uint32_t 
 
 scheduler_world::scheduler_world(scheduler_limits limits)
     : machine(limits),
-      ledger({limits.num_blocks, limits.block_size, limits.prefix_caching}),
+      ledger({limits.num_blocks * limits.groups(), limits.block_size, limits.prefix_caching,
+              limits.groups()}),
       limits_(limits),
-      memory_(std::size_t{limits.num_blocks} * limits.block_size, -1) {}
+      memory_(std::size_t{limits.num_blocks} * limits.groups() * limits.block_size, -1) {}
 
 void scheduler_world::perform() {
   for (const auto& e : last_effects) {
@@ -87,6 +88,11 @@ void scheduler_world::perform() {
     } else if (const auto* s = std::get_if<drop_source>(&e)) {
       must(leases_[s->lease].released == 0, "a source is dropped before its lease goes");
       to_allocator_.emplace_back(*s);
+    } else if (const auto* c = std::get_if<trim>(&e)) {
+      must(leases_[c->lease].released == 0, "a lease is trimmed before it goes");
+      must(!planned(c->lease.request.value), "no lease is trimmed while a step reads its blocks",
+           c->lease.request);
+      to_allocator_.emplace_back(*c);
     } else if (const auto* g = std::get_if<release>(&e)) {
       must(leases_[g->lease].asked > 0, "a released lease was asked for");
       must(++leases_[g->lease].released == 1, "a lease is released once");
@@ -153,7 +159,8 @@ void scheduler_world::accept_plan(const step_plan& p) {
     for (const auto& tail : item.tails)
       must(machine.state_of(tail.request) == request_state::awaiting_fork,
            "a plan draws tokens for those who wait for them:", tail.request);
-    must(item.blocks.size() * limits_.block_size >= item.start + item.tokens.size(),
+    must(item.blocks.size() / limits_.groups() * limits_.block_size >=
+             item.start + item.tokens.size(),
          "every token has a place");
     must(item.score_targets.empty() || item.score_targets.size() == item.tokens.size(),
          "one target per token");
@@ -170,7 +177,9 @@ bool scheduler_world::planned(std::uint64_t id) const {
 std::uint32_t scheduler_world::blocks_of(std::uint64_t id) const {
   std::size_t n = 0;
   for (const auto& [lease, blocks] : blocks_)
-    if (lease.request.value == id) n += blocks.size();
+    if (lease.request.value == id)
+      n += blocks.size() -
+           static_cast<std::size_t>(std::count(blocks.begin(), blocks.end(), no_block));
   return static_cast<std::uint32_t>(n);
 }
 
@@ -195,18 +204,30 @@ bool scheduler_world::allocate_one() {
     const auto usable = ledger.drop_source(d->lease);
     must(usable.has_value() && sources_.erase(d->lease) == 1, "a source that is kept is dropped");
     if (*usable > 0) from_allocator_.emplace_back(released{d->lease, *usable, true});
+  } else if (const auto* t = std::get_if<trim>(&m)) {
+    const auto usable = ledger.trim(*t);
+    must(usable.has_value(), "what is trimmed was held");
+    for (std::uint32_t row = 0; row < t->rows; ++row) {
+      auto& place = blocks_.at(t->lease).at(row * limits_.groups() + t->group);
+      trimmed += std::exchange(place, no_block) == no_block ? 0 : 1;
+    }
+    if (*usable > 0) from_allocator_.emplace_back(released{t->lease, *usable, true});
   } else if (const auto* g = std::get_if<release>(&m)) {
     const auto n = ledger.release(*g);
     sources_.erase(g->lease);
+    std::erase(blocks_[g->lease], no_block);
     must(n.held == blocks_[g->lease].size(), "a release gives back what was granted");
     blocks_.erase(g->lease);
     from_allocator_.emplace_back(released{g->lease, n.usable});
   } else if (const auto* b = std::get_if<publish>(&m)) {
     const auto bs = limits_.block_size;
     const auto& held = blocks_[b->lease];
-    for (std::size_t i = 0; i < b->tokens.size(); ++i)
-      must(memory_[held.at(b->first + i / bs) * bs + i % bs] == b->tokens[i],
+    for (std::size_t i = 0; i < b->tokens.size() * limits_.groups(); ++i) {
+      const auto token = i / limits_.groups(), group = i % limits_.groups();
+      const auto block = held.at((b->first + token / bs) * limits_.groups() + group);
+      must(block == no_block || memory_[block * bs + token % bs] == b->tokens[token],
            "what is published is what is computed");
+    }
     must(ledger.publish(*b), "what is published follows what was");
   } else {
     must(ledger.quarantine_unknown(std::get<audit>(m).live) == 0, "an audit finds no leak");
@@ -214,52 +235,6 @@ bool scheduler_world::allocate_one() {
   if (const auto broken = ledger.check(); !broken.empty()) FAIL(broken);
   check(false);
   return true;
-}
-
-token_id scheduler_world::token_after(const std::vector<token_id>& history,
-                                      std::uint64_t seed) const {
-  std::uint64_t h = 1469598103934665603ull + seed;
-  for (const auto t : history) h = (h ^ static_cast<std::uint64_t>(t)) * 1099511628211ull;
-  h ^= h >> 31;
-  if (end_token_every > 0 && h % end_token_every == 0) return 0;
-  return static_cast<token_id>(1 + (h >> 8) % 998);
-}
-
-step_done scheduler_world::execute() {
-  step_done done;
-  done.step = plan_->step;
-  done.elapsed_us = static_cast<std::uint64_t>(step_us);
-  const auto bs = limits_.block_size;
-  const auto cell = [&](const plan_item& item, std::size_t position) -> token_id& {
-    return memory_[item.blocks[position / bs] * bs + position % bs];
-  };
-  copy_blocks();
-  for (const auto& item : plan_->items) {
-    computed_tokens += item.tokens.size();
-    for (std::size_t i = 0; i < item.tokens.size(); ++i)
-      cell(item, item.start + i) = item.tokens[i];
-    item_result result;
-    result.request = item.request;
-    result.bad_logits = poisoned.contains(item.request);
-    for (const auto t : item.score_targets)
-      if (t >= 0) result.scores.push_back({t, -1.0f, {}});
-    if (item.sample && !result.bad_logits) {
-      std::vector<token_id> history;
-      for (std::size_t i = 0; i < item.start + item.tokens.size(); ++i)
-        history.push_back(cell(item, i));
-      const auto draw = [&](request_id id) {
-        auto token = token_after(history, seeds_.at(id));
-        const auto& no = item.suppressed;
-        while (std::find(no.begin(), no.end(), token) != no.end()) ++token;
-        return scored_token{token, -0.5f, {}};
-      };
-      result.sampled = draw(item.request);
-      for (const auto& tail : item.tails)
-        result.tails.push_back({tail.request, draw(tail.request)});
-    }
-    done.items.push_back(std::move(result));
-  }
-  return done;
 }
 
 bool scheduler_world::finish_step() {
@@ -306,20 +281,22 @@ bool scheduler_world::names(const std::set<lease_id>& leases, request_id id,
     const auto& [lease, held] = x;
     return lease.request == id && (leases.empty() || leases.contains(lease)) &&
            std::all_of(named.begin(), named.end(), [&, &blocks = held](block_id b) {
-             return std::find(blocks.begin(), blocks.end(), b) != blocks.end();
+             return b == no_block || std::find(blocks.begin(), blocks.end(), b) != blocks.end();
            });
   });
 }
 
 void scheduler_world::check(bool step_returned) const {
   if (const auto broken = machine.check(); !broken.empty()) FAIL(broken);
-  std::vector<int> holders(limits_.num_blocks, 0);
+  std::vector<int> holders(std::size_t{limits_.num_blocks} * limits_.groups(), 0);
   for (const auto& [lease, blocks] : blocks_)
-    for (const auto block : blocks) ++holders[block];
+    for (const auto block : blocks)
+      if (block != no_block) ++holders[block];
   const auto c = ledger.counts();
   auto users = holders;
-  for (const auto& [lease, block] : sources_) ++users[block];
-  const auto held = limits_.num_blocks - std::count(users.begin(), users.end(), 0);
+  for (const auto& [lease, row] : sources_)
+    for (const auto block : row) ++users[block];
+  const auto held = std::count_if(users.begin(), users.end(), [](int n) { return n > 0; });
   must(static_cast<std::uint32_t>(held) == c.leased &&
            c.free + c.leased + c.cached + c.quarantined == c.total,
        "blocks are conserved");
@@ -328,10 +305,12 @@ void scheduler_world::check(bool step_returned) const {
     for (const auto& item : plan_->items) {
       must(names({}, item.request, {item.blocks.begin(), item.blocks.end()}),
            "the step in flight reads only blocks its request holds:", item.request);
-      must(!item.copy_from || keeps(item.request, *item.copy_from),
+      must(item.copy_from.empty() || keeps(item.request, item.copy_from),
            "the step in flight copies only a block kept for its request:", item.request);
       for (auto p = item.start; p < item.start + item.tokens.size(); ++p)
-        must(holders[item.blocks[p / limits_.block_size]] == 1, "a shared block is never written");
+        for (std::uint32_t g = 0; g < limits_.groups(); ++g)
+          must(holders.at(item.blocks[p / limits_.block_size * limits_.groups() + g]) == 1,
+               "a shared block is never written");
     }
   }
   for (const auto& m : to_mover_) {

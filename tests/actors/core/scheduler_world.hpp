@@ -104,6 +104,7 @@ class scheduler_world {
   std::function<bool(const reserve&)> deny;  ///< the allocator's answer forced to no
   std::function<bool(const fork_lease&)> deny_fork;
   std::uint64_t forks = 0, copies = 0;  ///< granted; made by a step
+  std::uint64_t trimmed = 0;            ///< blocks of leases that went on
   std::uint64_t computed_tokens = 0;    ///< by steps that were done
   int stops = 0, audits = 0;
   std::uint64_t preemptions = 0, steps = 0;
@@ -147,17 +148,18 @@ class scheduler_world {
   token_id token_after(const std::vector<token_id>& history, std::uint64_t seed) const;
   void allocate(const fork_lease&);
   void copy_blocks();
-  bool keeps(request_id, block_id) const;
+  bool keeps(request_id, const std::vector<block_id>& row) const;
 
   scheduler_limits limits_;
-  std::deque<std::variant<reserve, fork_lease, drop_source, publish, release, audit>> to_allocator_;
+  std::deque<std::variant<reserve, fork_lease, drop_source, trim, publish, release, audit>>
+      to_allocator_;
   std::deque<std::variant<move_out, move_in, drop_parked, audit>> to_mover_;
   std::deque<std::variant<granted, denied, released>> from_allocator_;
   std::optional<step_plan> plan_;
   std::map<lease_id, lease_story> leases_;
-  std::map<lease_id, std::vector<block_id>> blocks_;  // as the allocator sees it
-  std::map<lease_id, block_id> sources_;              // kept for a copy
-  std::vector<token_id> memory_;                      // one cell per token of the pool
+  std::map<lease_id, std::vector<block_id>> blocks_;   // as the allocator sees it
+  std::map<lease_id, std::vector<block_id>> sources_;  // kept for a copy
+  std::vector<token_id> memory_;                       // one cell per token of the pool
   std::set<request_id> dying_, stalled_;
   std::map<request_id, rank> ranks_;
   std::map<request_id, std::uint64_t> seeds_;

@@ -20,26 +20,28 @@ void scheduler_world::allocate(const fork_lease& ask) {
   if (auto got = forced ? std::nullopt : ledger.fork(ask)) {
     ++forks;
     blocks_[ask.child] = got->blocks;
-    if (got->source) sources_[ask.child] = *got->source;
-    from_allocator_.emplace_back(granted{ask.child, got->blocks, got->cached, got->source});
+    if (!got->sources.empty()) sources_[ask.child] = got->sources;
+    from_allocator_.emplace_back(granted{ask.child, got->blocks, got->cached, got->sources});
   } else {
     leases_[ask.child].denied = 1;
     from_allocator_.emplace_back(denied{ask.child});
   }
 }
 
-bool scheduler_world::keeps(request_id id, block_id b) const {
+bool scheduler_world::keeps(request_id id, const std::vector<block_id>& row) const {
   return std::any_of(sources_.begin(), sources_.end(),
-                     [&](const auto& x) { return x.first.request == id && x.second == b; });
+                     [&](const auto& x) { return x.first.request == id && x.second == row; });
 }
 
 void scheduler_world::copy_blocks() {
   const auto bs = limits_.block_size;
   for (const auto& item : plan_->items) {
-    if (!item.copy_from) continue;
-    must(keeps(item.request, *item.copy_from), "what is copied is kept:", item.request);
-    std::copy_n(memory_.begin() + *item.copy_from * bs, bs,
-                memory_.begin() + item.blocks[item.start / bs] * bs);
+    if (item.copy_from.empty()) continue;
+    must(item.copy_from.size() == limits_.groups() && keeps(item.request, item.copy_from),
+         "what is copied is kept:", item.request);
+    for (std::uint32_t g = 0; g < limits_.groups(); ++g)
+      std::copy_n(memory_.begin() + item.copy_from[g] * bs, bs,
+                  memory_.begin() + item.blocks[item.start / bs * limits_.groups() + g] * bs);
     ++copies;
   }
 }

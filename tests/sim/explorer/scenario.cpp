@@ -148,9 +148,41 @@ scenario group() {
   return s;
 }
 
+// Two layer groups, the second of which looks back over two tokens: its blocks go back while the
+// first keeps its own, also of what is parked, forked and found in the cache.
+scenario windowed() {
+  auto s = parking();
+  s.name = "windowed";
+  s.about = "two layer groups, one with a window of two tokens: blocks trimmed, moved, denied";
+  s.clients = {asks({3}, 3, true), asks({6}, 3)};
+  s.limits = small(4);
+  s.limits.block_size = 1;
+  s.limits.windows = {0, 2};
+  s.limits.park = true;
+  s.limits.move_chunk_blocks = 4;
+  s.host_blocks = 8;
+  return s;
+}
+
+scenario windowed_shared() {
+  auto s = shared();
+  s.name = "windowed_shared";
+  s.about = "the same beginning twice over two layer groups, one with a window of two tokens";
+  s.limits.windows = {0, 2};
+  return s;
+}
+
+scenario windowed_group() {
+  auto s = group();
+  s.name = "windowed_group";
+  s.about = "two answers to one prompt over two layer groups, one with a window of two tokens";
+  s.limits.windows = {0, 2};
+  return s;
+}
+
 std::vector<scenario> all_scenarios() {
-  return {roomy(), tight(), parking(), full_host(), shared(),
-          slow(),  stops(), three(),   reading(),   group()};
+  return {roomy(), tight(),   parking(), full_host(), shared(),          slow(),          stops(),
+          three(), reading(), group(),   windowed(),  windowed_shared(), windowed_group()};
 }
 
 scenario with(scenario s, const char* suffix, std::uint32_t faults_max, std::uint32_t kinds = 0) {

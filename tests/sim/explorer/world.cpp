@@ -53,9 +53,12 @@ submit submit_of(const scenario& scene, std::size_t i) {
 world::world(const scenario& scene)
     : scene_(&scene),
       machine_(scene.limits),
-      ledger_({scene.limits.num_blocks, scene.limits.block_size, scene.limits.prefix_caching}),
+      ledger_({scene.limits.num_blocks * scene.limits.groups(), scene.limits.block_size,
+               scene.limits.prefix_caching, scene.limits.groups()}),
       moves_(scene.host_blocks),
-      memory_(std::size_t{scene.limits.num_blocks} * scene.limits.block_size, -1) {
+      memory_(
+          std::size_t{scene.limits.num_blocks} * scene.limits.groups() * scene.limits.block_size,
+          -1) {
   for (std::size_t i = 0; i < scene.clients.size(); ++i)
     clients_.emplace_back(reading_of(scene.clients[i], scene),
                           session_of(id_of(i), scene.clients[i], scene));
@@ -320,6 +323,12 @@ void world::perform(effects& out) {
                      to_allocator_.emplace_back(std::move(x));
                    },
                    [&](drop_source& x) { to_allocator_.emplace_back(x); },
+                   [&](trim& x) {
+                     const auto found = leases_.find(x.lease);
+                     if (found == leases_.end() || found->second[2])
+                       throw broken("a lease is trimmed that is not open");
+                     to_allocator_.emplace_back(x);
+                   },
                    [&](publish& x) { to_allocator_.emplace_back(std::move(x)); },
                    [&](release& x) {
                      const auto found = leases_.find(x.lease);
@@ -370,7 +379,8 @@ void world::accept(const step_plan& p) {
     for (const auto& tail : item.tails)
       if (machine_.state_of(tail.request) != request_state::awaiting_fork)
         throw broken("a plan draws a token for a request that does not wait for it");
-    if (item.blocks.size() * scene_->limits.block_size < item.start + item.tokens.size())
+    if (item.blocks.size() / scene_->limits.groups() * scene_->limits.block_size <
+        item.start + item.tokens.size())
       throw broken("a token lies beyond the blocks of its request");
   }
   plan_ = p;

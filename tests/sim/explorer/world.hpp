@@ -116,7 +116,8 @@ class world {
   };
   using to_scheduler = std::variant<submit, cancel, reader_stalled, reader_resumed, down>;
   using to_session = std::variant<admitted, refused, tokens_out, ended>;
-  using to_allocator = std::variant<reserve, fork_lease, drop_source, publish, release, audit>;
+  using to_allocator =
+      std::variant<reserve, fork_lease, drop_source, trim, publish, release, audit>;
   using from_allocator = std::variant<granted, denied, released>;
   using to_mover = std::variant<move_out, move_in, drop_parked, audit>;
   using from_executor = std::variant<step_done, step_failed>;

@@ -47,13 +47,14 @@ void world::copy_blocks(const step_plan& plan) {
   const auto size = scene_->limits.block_size;
   const auto census = ledger_.census();
   for (const auto& item : plan.items) {
-    if (!item.copy_from) continue;
-    if (!contains(census[*item.copy_from].copied_by, item.request))
-      throw broken("a step copies a block that is not kept for it");
-    const auto seen = content(*item.copy_from);
-    std::copy(seen.begin(), seen.end(),
-              memory_.begin() +
-                  static_cast<std::ptrdiff_t>(std::size_t{item.blocks[item.start / size]} * size));
+    for (std::size_t g = 0; g < item.copy_from.size(); ++g) {
+      if (!contains(census.at(item.copy_from[g]).copied_by, item.request))
+        throw broken("a step copies a block that is not kept for it");
+      const auto seen = content(item.copy_from[g]);
+      const auto to = item.blocks[item.start / size * scene_->limits.groups() + g];
+      std::copy(seen.begin(), seen.end(),
+                memory_.begin() + static_cast<std::ptrdiff_t>(std::size_t{to} * size));
+    }
   }
 }
 
@@ -66,24 +67,35 @@ void world::do_step(bool fails, std::optional<std::size_t> poisoned) {
   copy_blocks(plan);
   step_done done{plan.step, {}, 1};
   const auto size = scene_->limits.block_size;
+  const std::size_t groups = scene_->limits.groups();
   const auto census = ledger_.census();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const auto& item = plan.items[i];
-    const auto cell = [&](std::size_t at) -> token_id& {
-      return memory_[std::size_t{item.blocks[at / size]} * size + at % size];
+    const auto block_of = [&](std::size_t at, std::size_t group) {
+      const auto block = item.blocks[at / size * groups + group];
+      if (block == no_block) throw broken("a layer looks at a block that was given back");
+      return std::size_t{block};
     };
-    for (std::size_t k = 0; k < item.tokens.size(); ++k) {
-      const auto& holders = census[item.blocks[(item.start + k) / size]].holders;
+    const auto cell = [&](std::size_t at, std::size_t group) -> token_id& {
+      return memory_[block_of(at, group) * size + at % size];
+    };
+    for (std::size_t k = 0; k < item.tokens.size() * groups; ++k) {
+      const auto at = item.start + k / groups;
+      const auto& holders = census[block_of(at, k % groups)].holders;
       if (holders.size() != 1 || holders[0].request != item.request)
         throw broken("a step writes a block that is not its own");
-      cell(item.start + k) = item.tokens[k];
+      cell(at, k % groups) = item.tokens[k / groups];
     }
     const auto& c = owner(item.request);
     auto history = scene_->clients[index_of(item.request)].prompt;
     history.insert(history.end(), c.tokens.begin(), c.tokens.end());
-    for (std::size_t k = 0; k < item.start + item.tokens.size(); ++k)
-      if (k >= history.size() || cell(k) != history[k])
-        throw broken("a step reads what is not its request's own history");
+    for (std::size_t g = 0; g < groups; ++g) {
+      const auto window = scene_->limits.windows[g];
+      const auto first = window > 0 && item.start + 1 > window ? item.start + 1 - window : 0;
+      for (std::size_t k = first; k < item.start + item.tokens.size(); ++k)
+        if (k >= history.size() || cell(k, g) != history[k])
+          throw broken("a step reads what is not its request's own history");
+    }
     item_result r;
     r.request = item.request;
     r.bad_logits = poisoned == i;
@@ -113,7 +125,7 @@ void world::do_allocator() {
           [&](const fork_lease& x) {
             if (auto got = ledger_.fork(x)) {
               from_allocator_.emplace_back(
-                  granted{x.child, std::move(got->blocks), got->cached, got->source});
+                  granted{x.child, std::move(got->blocks), got->cached, std::move(got->sources)});
             } else {
               if (leases_.contains(x.child)) leases_[x.child][1] = 1;
               from_allocator_.emplace_back(denied{x.child});
@@ -122,6 +134,11 @@ void world::do_allocator() {
           [&](const drop_source& x) {
             const auto usable = ledger_.drop_source(x.lease);
             if (!usable) throw broken("a source is dropped that is not kept");
+            if (*usable > 0) from_allocator_.emplace_back(released{x.lease, *usable, true});
+          },
+          [&](const trim& x) {
+            const auto usable = ledger_.trim(x);
+            if (!usable) throw broken("rows are trimmed that the lease does not hold");
             if (*usable > 0) from_allocator_.emplace_back(released{x.lease, *usable, true});
           },
           [&](const publish& x) {
@@ -238,10 +255,11 @@ void world::check_steps_and_moves(const std::vector<block_ledger::census_line>& 
   if (plan_)
     for (const auto& item : plan_->items) {
       for (const auto b : item.blocks)
-        if (!contains(census.at(b).holders, item.request))
+        if (b != no_block && !contains(census.at(b).holders, item.request))
           throw broken("a step in flight names a block that is not its request's");
-      if (item.copy_from && !contains(census.at(*item.copy_from).copied_by, item.request))
-        throw broken("a step in flight copies a block that is not kept for it");
+      for (const auto b : item.copy_from)
+        if (!contains(census.at(b).copied_by, item.request))
+          throw broken("a step in flight copies a block that is not kept for it");
     }
   const auto held = [&](const std::vector<block_id>& blocks, request_id id, bool alone) {
     for (const auto b : blocks) {

@@ -52,6 +52,7 @@ state_digest world::digest() const {
                      h.add(x.parent).add(x.child).add(x.shared).add(x.copies).add(x.keep_free);
                    },
                    [&](const drop_source& x) { h.add(x.lease); },
+                   [&](const trim& x) { h.add(x.lease).add(x.group).add(x.rows); },
                    [&](const publish& x) { h.add(x.lease).add(x.first).add(x.tokens); },
                    [&](const release& x) { h.add(x.lease).add(x.forget); },
                    [&](const audit& x) { h.add(x.live).add(x.parked); },
@@ -62,11 +63,10 @@ state_digest world::digest() const {
     h.add(m.index());
     std::visit(overloaded{
                    [&](const granted& x) {
-                     h.add(x.lease).add_blocks(x.blocks).add(x.cached).add(x.source.has_value());
-                     if (x.source) h.add_block(*x.source);
+                     h.add(x.lease).add_blocks(x.blocks).add(x.cached).add_blocks(x.sources);
                    },
                    [&](const denied& x) { h.add(x.lease); },
-                   [&](const released& x) { h.add(x.lease).add(x.blocks > 0).add(x.source_only); },
+                   [&](const released& x) { h.add(x.lease).add(x.blocks > 0).add(x.goes_on); },
                },
                m);
   }
@@ -90,8 +90,7 @@ state_digest world::digest() const {
   h.add(plan_.has_value()).add(result_.has_value());
   if (plan_)
     for (const auto& x : plan_->items) {
-      h.add(x.request).add(x.start).add(x.tokens).add_blocks(x.blocks).add(x.copy_from.has_value());
-      if (x.copy_from) h.add_block(*x.copy_from);
+      h.add(x.request).add(x.start).add(x.tokens).add_blocks(x.blocks).add_blocks(x.copy_from);
       for (const auto& tail : x.tails) h.add(tail.request);
     }
   if (result_) {

@@ -27,7 +27,7 @@ cache_scope scope_of(std::uint32_t n) {
 // What happens how often; a seed leaves some of it out, so that the rest goes far.
 struct weights {
   std::uint32_t admit, grow, publish, wrong_publish, scribble, release, preempt, forget, unknown,
-      quarantine, fork, wrong_fork, drop_source;
+      quarantine, fork, wrong_fork, drop_source, trim;
 };
 
 // One seed: a real and a naive ledger under the same random events.
@@ -35,7 +35,9 @@ class ledger_trial {
  public:
   explicit ledger_trial(std::uint64_t seed)
       : random_(seed), real_({0, 1, true}), naive_({0, 1, true}) {
-    const ledger_options options{below(24), 1 + below(3), below(10) > 0};
+    // Two in three trials have one layer group, as most models.
+    const auto groups = below(3) == 0 ? 2 + below(2) : 1;
+    const ledger_options options{groups * below(24), 1 + below(3), below(10) > 0, groups};
     real_ = block_ledger(options);
     naive_ = naive_ledger(options);
     letters_ = 1 + below(3);
@@ -54,6 +56,7 @@ class ledger_trial {
              below(8) == 0 ? 1u : 0u,
              sometimes(6),
              sometimes(1),
+             sometimes(4),
              sometimes(4)};
   }
 
@@ -61,7 +64,7 @@ class ledger_trial {
   std::string event() {
     const auto* w = &odds_.admit;
     std::uint32_t sum = 0, at = 0;
-    for (int i = 0; i < 13; ++i) sum += w[i];
+    for (int i = 0; i < 14; ++i) sum += w[i];
     auto pick = below(sum);
     while (pick >= w[at]) pick -= w[at++];
     auto wrong = apply(at);
@@ -70,7 +73,8 @@ class ledger_trial {
   }
 
   std::uint64_t granted = 0, denied = 0, hits = 0, shared = 0, published = 0, lost = 0,
-                forgotten = 0, forked = 0, not_forked = 0, dropped = 0;
+                forgotten = 0, forked = 0, not_forked = 0, dropped = 0, trimmed = 0,
+                not_trimmed = 0;
   std::uint64_t evicted() const { return real_.counts().evicted_total; }
   std::uint64_t quarantined() const { return real_.counts().quarantined; }
 
@@ -105,6 +109,8 @@ class ledger_trial {
         return fork(false);
       case 12:
         return drop_source();
+      case 13:
+        return trim();
       default:
         return release(what);
     }
@@ -131,7 +137,7 @@ class ledger_trial {
     ++(got ? granted : denied);
     if (got) hits += got->cached;
     if (got)
-      for (std::uint32_t n = 0; n < got->cached; ++n)
+      for (std::uint32_t n = 0; n < got->cached * naive_.options.groups; ++n)
         shared += naive_.holders[got->blocks[n]].empty() ? 0 : 1;
     return naive_.reserve(ask, got);
   }
@@ -143,8 +149,8 @@ class ledger_trial {
     core::publish m{id, 0, {}};
     if (it != naive_.leases.end()) {
       m.first = static_cast<std::uint32_t>(it->second.tokens.size() / size);
-      const auto blocks = static_cast<std::uint32_t>(it->second.blocks.size());
-      m.tokens = text(size * (blocks - m.first - below(2) * below(blocks - m.first + 1)));
+      const auto rows = static_cast<std::uint32_t>(naive_.rows_of(it->second));
+      m.tokens = text(size * (rows - m.first - below(2) * below(rows - m.first + 1)));
       // What was asked for comes first, as a prompt does.
       const auto& asked = asked_[id];
       for (auto n = std::size_t{m.first} * size, i = std::size_t{0};
@@ -169,7 +175,7 @@ class ledger_trial {
   std::string scribble() {
     for (const auto& [id, l] : naive_.leases)
       for (auto n = std::max(l.shared, l.tokens.size() / naive_.options.block_size);
-           n < l.blocks.size(); ++n)
+           n < naive_.rows_of(l); ++n)
         if (auto wrong = naive_.scribble(id, n); !wrong.empty()) return wrong;
     return "";
   }
@@ -182,12 +188,12 @@ class ledger_trial {
       const auto& l = parent->second;
       const auto known = static_cast<std::uint32_t>(l.tokens.size() / naive_.options.block_size);
       ask.shared = below(4) == 0 ? below(known + 1) : known;
-      ask.copies = ask.copies && known < l.blocks.size() && ask.shared == known;
+      ask.copies = ask.copies && known < naive_.rows_of(l) && ask.shared == known;
       ask.child.request = request_id{1 + below(6)};
     } else if (right) {
       return "";
     } else if (parent != naive_.leases.end()) {
-      ask.shared += static_cast<std::uint32_t>(parent->second.blocks.size());  // too many
+      ask.shared += static_cast<std::uint32_t>(naive_.rows_of(parent->second));  // too many
       ask.copies = true;
     }
     const auto before = real_;
@@ -200,10 +206,26 @@ class ledger_trial {
   std::string drop_source() {
     auto id = any_lease();
     for (const auto& [lease, l] : naive_.leases)
-      if (l.source && below(2)) id = lease;
+      if (!l.sources.empty() && below(2)) id = lease;
     const auto got = real_.drop_source(id);
     dropped += got ? 1 : 0;
     return naive_.drop_source(id, got);
+  }
+
+  // Mostly rows that are computed; sometimes a group, or rows, that the lease does not have.
+  std::string trim() {
+    core::trim ask{any_lease(), below(naive_.options.groups), below(longest_)};
+    const auto it = naive_.leases.find(ask.lease);
+    if (it != naive_.leases.end() && below(8) > 0)
+      ask.rows = std::min<std::uint32_t>(
+          ask.rows,
+          static_cast<std::uint32_t>(it->second.tokens.size() / naive_.options.block_size));
+    if (below(16) == 0) ask.group += naive_.options.groups;
+    const auto before = real_;
+    const auto got = real_.trim(ask);
+    if (!got && !(real_ == before)) return "a refused trim changed something";
+    ++(got ? trimmed : not_trimmed);
+    return naive_.trim(ask, got);
   }
 
   std::string release(std::uint32_t what) {
@@ -236,7 +258,7 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
           "[core][random]") {
   std::uint64_t granted = 0, denied = 0, hits = 0, shared = 0, published = 0, lost = 0,
                 forgotten = 0, evicted = 0, quarantined = 0, events = 0;
-  std::uint64_t forked = 0, not_forked = 0, dropped = 0;
+  std::uint64_t forked = 0, not_forked = 0, dropped = 0, trimmed = 0, not_trimmed = 0;
   const auto last_seed = testing::seeds(1000, 5000);
   for (std::uint64_t seed = 1; seed <= last_seed; ++seed) {
     ledger_trial trial(seed);
@@ -255,6 +277,8 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
     forked += trial.forked;
     not_forked += trial.not_forked;
     dropped += trial.dropped;
+    trimmed += trial.trimmed;
+    not_trimmed += trial.not_trimmed;
   }
   INFO(granted << " granted " << denied << " denied " << hits << " hits " << shared << " shared "
                << published << " published " << lost << " lost " << forgotten << " forgotten "
@@ -262,7 +286,7 @@ TEST_CASE("block_ledger: random events agree with a naive model after each, cont
   CHECK(std::min({granted, denied, hits, shared, published}) > 10000);
   CHECK(std::min({forgotten, evicted}) > 5000);
   CHECK(std::min(lost, quarantined) > 300);
-  CHECK(std::min({forked, not_forked, dropped}) > 1000);
+  CHECK(std::min({forked, not_forked, dropped, trimmed, not_trimmed}) > 1000);
   testing::tell("block ledger against the naive one", events, 5'000'000);
   CHECK(events >= (testing::proof_run() ? 5'000'000 : 800'000));
 }

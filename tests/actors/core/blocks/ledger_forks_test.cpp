@@ -25,7 +25,7 @@ TEST_CASE("ledger: a fork shares full blocks, gets one of its own and keeps the 
   REQUIRE(got);
   REQUIRE(got->blocks.size() == 2);
   CHECK(got->blocks[0] == held[0]);
-  CHECK(got->source == held[1]);
+  CHECK(got->sources == std::vector<block_id>{held[1]});
   CHECK(got->cached == 0);
   CHECK(l.counts().leased == 4);
   CHECK(l.census()[held[0]].holders.size() == 2);

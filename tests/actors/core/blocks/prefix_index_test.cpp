@@ -11,6 +11,7 @@ using namespace troupe::core;
 
 namespace {
 
+using row = std::vector<block_id>;
 using tokens = std::vector<token_id>;
 
 std::vector<block_id> found(const prefix_index& index, const tokens& text,
@@ -22,10 +23,10 @@ std::vector<block_id> found(const prefix_index& index, const tokens& text,
 
 TEST_CASE("prefix_index: the longest chain of whole equal blocks is found, in order", "[core]") {
   prefix_index index;
-  const auto a = index.add({}, 0, tokens{1, 2}, 10);
-  const auto b = index.add({}, a, tokens{3, 4}, 11);
-  CHECK(index.add({}, b, tokens{5, 6}, 12) != 0);
-  CHECK(index.add({}, a, tokens{3, 5}, 13) != 0);
+  const auto a = index.add({}, 0, tokens{1, 2}, row{10});
+  const auto b = index.add({}, a, tokens{3, 4}, row{11});
+  CHECK(index.add({}, b, tokens{5, 6}, row{12}) != 0);
+  CHECK(index.add({}, a, tokens{3, 5}, row{13}) != 0);
   CHECK(found(index, {1, 2, 3, 4, 5, 6}) == std::vector<block_id>{10, 11, 12});
   CHECK(found(index, {1, 2, 3, 4, 5}) == std::vector<block_id>{10, 11});
   CHECK(found(index, {1, 2, 3, 5, 5, 6}) == std::vector<block_id>{10, 13});
@@ -44,11 +45,12 @@ TEST_CASE(
   // Every pair of two tokens out of 300, each behind each of two parents: as many places as there
   // are chains.
   prefix_index index;
-  const auto left = index.add({}, 0, tokens{1, 1}, 0), right = index.add({}, 0, tokens{2, 2}, 1);
+  const auto left = index.add({}, 0, tokens{1, 1}, row{0}),
+             right = index.add({}, 0, tokens{2, 2}, row{1});
   std::uint32_t block = 2;
   for (token_id i = 0; i < 300; ++i)
     for (const auto parent : {left, right})
-      CHECK(index.add({}, parent, tokens{i, 299 - i}, block++) != 0);
+      CHECK(index.add({}, parent, tokens{i, 299 - i}, row{block++}) != 0);
   CHECK(index.size() == 602);
   for (token_id i = 0; i < 300; ++i) {
     CHECK(found(index, {1, 1, i, 299 - i})[1] == static_cast<block_id>(2 + 2 * i));
@@ -58,8 +60,8 @@ TEST_CASE(
 
 TEST_CASE("prefix_index: the block that came first stays the one that is found", "[core]") {
   prefix_index index;
-  const auto a = index.add({}, 0, tokens{1, 2}, 10);
-  CHECK(index.add({}, 0, tokens{1, 2}, 20) == a);
+  const auto a = index.add({}, 0, tokens{1, 2}, row{10});
+  CHECK(index.add({}, 0, tokens{1, 2}, row{20}) == a);
   CHECK_FALSE(index.holds(20));
   CHECK(index.remove(20).empty());
   CHECK(found(index, {1, 2}) == std::vector<block_id>{10});
@@ -68,25 +70,25 @@ TEST_CASE("prefix_index: the block that came first stays the one that is found",
 TEST_CASE("prefix_index: removing a block takes what follows it, and its place is never had again",
           "[core]") {
   prefix_index index;
-  const auto a = index.add({}, 0, tokens{1, 2}, 10);
-  const auto b = index.add({}, a, tokens{3, 4}, 11);
+  const auto a = index.add({}, 0, tokens{1, 2}, row{10});
+  const auto b = index.add({}, a, tokens{3, 4}, row{11});
   CHECK(index.followed(10));
   CHECK_FALSE(index.followed(11));
   CHECK_FALSE(index.followed(99));
   CHECK(index.remove(10) == std::vector<block_id>{10, 11});
   CHECK(index.size() == 0);
-  CHECK(index.add({}, b, tokens{5, 6}, 12) == 0);
-  const auto again = index.add({}, 0, tokens{1, 2}, 10);
+  CHECK(index.add({}, b, tokens{5, 6}, row{12}) == 0);
+  const auto again = index.add({}, 0, tokens{1, 2}, row{10});
   CHECK(again != a);
-  CHECK(index.add({}, a, tokens{3, 4}, 11) == 0);
+  CHECK(index.add({}, a, tokens{3, 4}, row{11}) == 0);
   CHECK(index.check().empty());
 }
 
 TEST_CASE("prefix_index: C145 scopes are apart, and none is not the empty one", "[core]") {
   prefix_index index;
-  index.add({}, 0, tokens{1, 2}, 1);
-  index.add({""}, 0, tokens{1, 2}, 2);
-  index.add({"a"}, 0, tokens{1, 2}, 3);
+  index.add({}, 0, tokens{1, 2}, row{1});
+  index.add({""}, 0, tokens{1, 2}, row{2});
+  index.add({"a"}, 0, tokens{1, 2}, row{3});
   CHECK(found(index, {1, 2}) == std::vector<block_id>{1});
   CHECK(found(index, {1, 2}, 2, {""}) == std::vector<block_id>{2});
   CHECK(found(index, {1, 2}, 2, {"a"}) == std::vector<block_id>{3});
@@ -123,7 +125,7 @@ TEST_CASE("prefix_index: random additions and removals agree with a map of whole
         tokens step(size);
         for (auto& t : step) t = static_cast<token_id>(below(2));
         whole.second.insert(whole.second.end(), step.begin(), step.end());
-        const auto node = index.add(whole.first, parent, step, next);
+        const auto node = index.add(whole.first, parent, step, row{next});
         REQUIRE((node != 0) == alive);
         late += alive ? 0 : 1;
         if (alive) {
