@@ -92,6 +92,14 @@ TEST_CASE("windows: a group's blocks go back as its window passes them, and once
         std::vector<block_id>{no_block, 12, no_block, 13, 2, 14, 3, 15});
 }
 
+TEST_CASE("windows: a window of one token leaves the row of the next one", "[core]") {
+  machine_alone a(two_groups({1}));  // and no group that looks back over everything
+  a.send(make_submit(1, 9, 12));
+  a.send(granted{{request_id{1}, 1}, {0, 1, 2}, 0});
+  a.step();
+  CHECK(a.sent<trim>() == std::vector<trim>{{{request_id{1}, 1}, 0, 2}});
+}
+
 TEST_CASE("windows: what was trimmed is neither parked nor missed when the request comes back",
           "[core]") {
   auto w = parking(GENERATE(windows{0, 5}, windows{5, 0}));
