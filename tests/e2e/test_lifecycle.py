@@ -125,8 +125,17 @@ def test_a_second_sigterm_stops_at_once():
         server.wait_exit()
 
 
+def start_with_hangup(handler, *options):
+    """A server started with that disposition of SIGHUP, whatever this process was started with: nohup leaves it ignored."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        return TroupeProcess(*options)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_hangup_drains_like_sigterm():
-    server = TroupeProcess("--shutdown-timeout", 3600)
+    server = start_with_hangup(signal.SIG_DFL, "--shutdown-timeout", 3600)
     with server.begin("sse", "A story:", 60) as http:
         assert http.read_head() == 200
         events = http.events()
@@ -137,11 +146,7 @@ def test_a_hangup_drains_like_sigterm():
 
 
 def test_a_hangup_is_ignored_under_nohup():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it to what it starts
-    try:
-        server = TroupeProcess()
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    server = start_with_hangup(signal.SIG_IGN)
     server.process.send_signal(signal.SIGHUP)
     time.sleep(0.3)
     assert server.process.poll() is None
