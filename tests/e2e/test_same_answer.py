@@ -129,6 +129,11 @@ def test_answers_from_a_cache_in_codes_equal_their_solo_answers(kv):
     hits, parks = sum(1 for a in answers.values() if a["cached"] > 0), after.total(PARKS)
     print(f"{kv}: {parks:.0f} parks, {hits} prefix hits")
     assert different(answers, alone) == []
-    assert parks >= 3 and hits >= 3
+    assert parks >= 3
+    # What the crowd leaves in the cache depends on its timing; the second of two equal requests finds the first's prompt.
+    for i in list(SOME)[1:5]:
+        first, second = answer(server, i), answer(server, i)
+        assert different({i: first}, alone) == different({i: second}, alone) == []
+        assert second["cached"] > 0, i
     assert after.total("troupe_kv_moved_blocks_total", direction="in", outcome="ok") >= 3
     server.stop()
