@@ -50,7 +50,7 @@ std::vector<std::string> runtime_config::problems() const {
   return out;
 }
 
-// kB and KiB are the same here: whoever sizes memory means powers of two.
+// kB and KiB are the same here: sizes of memory are meant as powers of two.
 std::optional<std::uint64_t> parse_size(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();

@@ -1,4 +1,4 @@
-// What the scheduler's shell watches of leases for the metrics and for whoever looks for a leak:
+// What the scheduler's shell watches of leases for the metrics and for the report of a leak:
 // the last events of each, and how long a release takes from its cause to the allocator's word.
 // Time comes in; knows no actor; decides nothing.
 #pragma once

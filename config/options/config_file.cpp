@@ -83,7 +83,7 @@ config_file parse_config_text(const std::string& text, const std::string& path) 
     out.problems.push_back(
         fmt::format("{}:{}: {}", path, e.source().begin.line, one_line(e.description())));
   }
-  // The parser's table is sorted by name; problems are told in the order of the file.
+  // The parser's table is sorted by name; problems are listed in the order of the file.
   std::stable_sort(out.settings.begin(), out.settings.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });
   return out;

@@ -35,7 +35,7 @@ class loader {
   /// `where` is for messages, `origin` for --print-config.
   void take(const option_spec& spec, const given_value& value, const std::string& where,
             const std::string& origin) {
-    // Every mistake is collected: a start tells all of them at once.
+    // Every mistake is collected: the error lists all of them at once.
     if (auto problem = assign(spec, value, out_.config); !problem.empty())
       out_.problems.push_back(where + ": " + problem);
     else

@@ -60,7 +60,7 @@ std::string grouped_digits(std::string digits, char separator) {
 text laid_out_number(guard& g, bool negative, std::string digits, const layout& how) {
   if (how.group != 0) digits = grouped_digits(std::move(digits), how.group);
   const std::string sign = negative ? "-" : how.sign == '-' ? "" : std::string(1, how.sign);
-  // Numbers go to the right unless told otherwise.
+  // Numbers go to the right unless the format says otherwise.
   if (how.align != '=') return padded(g, text(sign + digits, true), how, '>');
   if (how.group != 0) g.fail("format: zeros in front of groups are not supported");
   text out(sign, true);

@@ -142,7 +142,7 @@ value make_dict(guard& g, std::vector<std::pair<value, value>> entries) {
     check_defined(g, entry.first);
     out->depth = std::max(out->depth, depth_of(entry.second) + 1);
     if (const auto* same = out->find(g, entry.first))
-      // This dict is still being made: nobody else has seen it.
+      // This dict is still being made: nothing else refers to it.
       *const_cast<value*>(same) = std::move(entry.second);
     else
       out->entries.push_back(std::move(entry));

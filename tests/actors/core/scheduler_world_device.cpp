@@ -1,5 +1,5 @@
 // The fake device of the world: a cell for each token of every block, and answers that depend on
-// the whole history, so that whoever reads another's block answers wrong.
+// the whole history, so that a request which reads another's block answers wrong.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
